@@ -1,0 +1,109 @@
+"""The command line: a lazy group of commands, and the one place where errors become a line and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from advisor.errors import AdvisorError
+
+#: Command, module under advisor.cli, and the line ``advisor --help`` shows; modules load only when their command runs.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "probe": ("probe", "What is in this machine, what can be used, and how to mend the rest."),
+    "bench": ("bench", "Measure GEMM, attention and bandwidth through each framework."),
+    "recommend": ("recommend", "The best framework, precision, batch and parallelism for a model."),
+    "estimate": ("estimate", "Time, memory and cost of one plan."),
+    "compare": ("compare", "One question on several kinds of hardware."),
+    "fit": ("fit", "The smallest hardware that does it."),
+    "sweep": ("sweep", "One knob of the plan, over its range."),
+    "explain": ("explain", "An earlier answer, with its formulas and numbers."),
+    "hardware": ("hardware", "The sheets of devices and systems."),
+    "models": ("models", "The models known by name."),
+    "results": ("results", "Query, export, import and merge measurements."),
+    "db": ("db", "Create, upgrade, seed and back up the results database."),
+    "validate": ("validate", "Score the predictions against published measurements."),
+    "calibrate": ("calibrate", "Fit the cost model to measurements."),
+    "export": ("export", "Write an answer as launch files."),
+    "claims": ("claims", "Put what articles claim to the test on this machine."),
+    "report": ("report", "One page about this machine or an answer."),
+    "env": ("env", "Managed environments for frameworks that need their own."),
+    "serve": ("serve", "Serve the results database over HTTP, with pages."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"advisor.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from advisor.errors import UnknownName
+
+            raise UnknownName("command", args[0], COMMANDS, "advisor --help")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--db", "db", metavar="URL", help="Results database (default: $ADVISOR_DB, else a SQLite file in your data folder).")
+@click.option("-v", "--verbose", is_flag=True, help="Say more on standard error.")
+@click.version_option(package_name="hw-advisor", prog_name="advisor")
+@click.pass_context
+def cli(ctx: click.Context, db: str | None, verbose: bool) -> None:
+    """Which framework, precision, batch size and parallelism for a model on this hardware, and why to believe it.
+
+    \b
+    Example:
+      advisor probe
+      advisor recommend --model gpt-13b --hardware 64xa100-sxm4-80gb
+    """
+    from advisor.settings import load_settings
+
+    ctx.obj = load_settings(db, verbose=verbose)
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; exits with the contract's statuses and never shows a traceback for an expected failure."""
+    sys.exit(run(args))
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run one command and return its exit status (0 to 4, 130 on an interrupt)."""
+    try:
+        result: Any = cli.main(args=args, prog_name="advisor", standalone_mode=False)
+        sys.stdout.flush()
+    except AdvisorError as error:
+        click.echo(error.line(), err=True)
+        return error.exit_status
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        hint = f"see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else None
+        message = " ".join(error.format_message().split()).rstrip(".")
+        click.echo(f"error[USAGE]: {message}" + (f"; {hint}" if hint else ""), err=True)
+        return 2
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) went away: what was asked for was delivered. Keep the interpreter from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0

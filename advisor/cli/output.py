@@ -1,0 +1,46 @@
+"""How commands speak: one JSON document, or text for people; progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+def jsonable(value: Any) -> Any:
+    """Return ``value`` with what JSON cannot hold replaced: tuples by lists, non-finite numbers by null."""
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if hasattr(value, "item"):
+        return jsonable(value.item())
+    return str(value)
+
+
+def emit(document: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]) -> None:
+    """Print ``document`` as the one JSON document of standard output, or hand it to ``render`` for people."""
+    if as_json:
+        click.echo(json.dumps(jsonable(document), indent=1, ensure_ascii=False))
+    else:
+        render(document)
+
+
+def console(*, stderr: bool = False) -> Any:
+    """Return a rich console; plain text where the stream is no terminal or NO_COLOR is set."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 118
+    return Console(stderr=stderr, highlight=False, width=width, soft_wrap=not stream.isatty())
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -1,0 +1,54 @@
+"""FrameworkSpec: what the probe, the plan space, the trials and the cost model need to know of a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What a framework can do for some tasks on some targets. A field lists the plan values it can take."""
+
+    tasks: tuple[str, ...]
+    targets: tuple[str, ...]
+    kinds: tuple[str, ...] = ("decoder", "encoder", "encoder-decoder", "vision", "convolutional", "state-space")
+    executions: tuple[str, ...] = ("eager",)
+    precisions: tuple[str, ...] = ("fp32",)
+    quantizations: tuple[str, ...] = ("none",)
+    shardings: tuple[str, ...] = ("none",)
+    data_parallel: bool = False
+    tensor_parallel: bool = False
+    pipeline_parallel: bool = False
+    interleaved_pipeline: bool = False
+    context_parallel: bool = False
+    expert_parallel: bool = False
+    sequence_parallel: bool = False
+    recomputes: tuple[str, ...] = ("none",)
+    offloads: tuple[str, ...] = ("none",)
+    optimizers: tuple[str, ...] = ("adamw",)
+    adapters: tuple[str, ...] = ("none",)
+    attentions: tuple[str, ...] = ("flash",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkSpec:
+    """A framework. ``query`` runs in a child with the framework's own interpreter and may import it.
+
+    It returns ``{"version": str, "build": str | None, "targets": [...], "detail": {...}}``; what it raises becomes the reason.
+    """
+
+    name: str
+    title: str
+    distributions: tuple[str, ...]
+    """Distribution names that bring it, most usual first."""
+    module: str
+    install: str
+    """The command that would bring it."""
+    query: Callable[[], dict[str, Any]] | None = None
+    capabilities: tuple[Capability, ...] = ()
+    bench_backend: str | None = None
+    """Name of the microbench backend that measures it, where there is one."""
+    overheads: dict[str, float] = field(default_factory=dict)
+    """Priors for the cost model, in seconds or bytes as the name says."""

@@ -1,0 +1,32 @@
+"""Where the data files are: beside the package in a checkout, inside it in a wheel."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_dir(name: str) -> Path:
+    """Return the folder of shipped data ``name`` (``hardware_profiles`` or ``db``).
+
+    A wheel carries it under ``advisor/_data``; an editable install reads the checkout.
+    """
+    for base in (_PACKAGE / "_data", _PACKAGE.parent):
+        if (base / name).is_dir():
+            return base / name
+    raise FileNotFoundError(f"shipped data folder {name!r} is missing beside {_PACKAGE}")
+
+
+def user_data_dir() -> Path:
+    """Return the folder for this user's database and caches (not created here); ``ADVISOR_HOME`` overrides it."""
+    override = os.environ.get("ADVISOR_HOME")
+    if override:
+        return Path(override)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData/Local"))) / "advisor"
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Application Support/advisor"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "advisor"
