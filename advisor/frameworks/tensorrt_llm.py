@@ -1,0 +1,29 @@
+"""TensorRT-LLM: compiled engines with in-flight batching on NVIDIA devices."""
+
+from __future__ import annotations
+
+from advisor.frameworks._spec import Capability, FrameworkSpec
+
+FRAMEWORK = FrameworkSpec(
+    name="tensorrt-llm",
+    title="TensorRT-LLM",
+    distributions=("tensorrt-llm", "tensorrt_llm"),
+    module="tensorrt_llm",
+    install="pip install tensorrt-llm",
+    capabilities=(
+        Capability(
+            tasks=("infer", "serve"),
+            targets=("cuda",),
+            kinds=("decoder", "encoder-decoder", "encoder"),
+            executions=("engine",),
+            precisions=("bf16", "fp16"),
+            quantizations=("none", "fp8", "int8", "int4-awq", "int4-gptq", "fp4"),
+            data_parallel=True,
+            tensor_parallel=True,
+            pipeline_parallel=True,
+            expert_parallel=True,
+            optimizers=("none",),
+            attentions=("paged",),
+        ),
+    ),
+)

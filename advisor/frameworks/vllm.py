@@ -1,0 +1,29 @@
+"""vLLM: serving with paged attention and continuous batching."""
+
+from __future__ import annotations
+
+from advisor.frameworks._spec import Capability, FrameworkSpec
+
+FRAMEWORK = FrameworkSpec(
+    name="vllm",
+    title="vLLM",
+    distributions=("vllm",),
+    module="vllm",
+    install="pip install vllm",
+    capabilities=(
+        Capability(
+            tasks=("infer", "serve"),
+            targets=("cuda", "rocm", "tpu", "gaudi", "npu", "xpu", "neuron"),
+            kinds=("decoder",),
+            executions=("engine",),
+            precisions=("bf16", "fp16", "fp32"),
+            quantizations=("none", "fp8", "int8", "int4-awq", "int4-gptq"),
+            data_parallel=True,
+            tensor_parallel=True,
+            pipeline_parallel=True,
+            expert_parallel=True,
+            optimizers=("none",),
+            attentions=("paged",),
+        ),
+    ),
+)

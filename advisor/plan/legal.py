@@ -1,0 +1,227 @@
+"""What is legal: one list of rules, evaluated over whole tables of plans, each with the sentence a user reads.
+
+A rule maps (plans, context) to bool[n], True where the plan obeys it. The search keeps the rows that obey all of them;
+``violations`` names the broken ones of a single plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.frameworks import Capability
+from advisor.hardware.platform import Platform
+from advisor.model.records import Model
+from advisor.plan.precision import precision_obstacle
+from advisor.plan.records import Plan, Workload
+from advisor.plan.table import Array, PlanTable
+
+#: How many sequences are dealt out per context-parallel rank: causal attention is balanced by giving each rank one
+#: early and one late chunk (Megatron-Core, torch context_parallel).
+_CHUNKS_PER_CP_RANK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What plans are judged against."""
+
+    model: Model
+    workload: Workload
+    platform: Platform
+    capabilities: Mapping[str, tuple[Capability, ...]]
+    """Framework name to what it can do for this task, target and kind of model."""
+
+    def size(self, name: str) -> int:
+        """Return a size of the transformer (``heads``), or 1 for a model without that structure."""
+        return int(getattr(self.model.transformer, name) or 1) if self.model.transformer is not None else 1
+
+
+Check = Callable[[PlanTable, Context], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with a stable code; ``text`` is formatted with the plan's fields and the model's sizes."""
+
+    code: str
+    text: str
+    check: Check
+
+
+def _divides(value: int | Array, by: Array) -> Array:
+    return np.equal(np.mod(value, by), 0)
+
+
+def _degrees(p: PlanTable, c: Context) -> Array:
+    return p.columns["dp"] * p.columns["tp"] * p.columns["pp"] * p.columns["cp"] == p.columns["devices"]
+
+
+def _batch(p: PlanTable, c: Context) -> Array:
+    return p.columns["micro_batch"] * p.columns["grad_accumulation"] * p.columns["dp"] == p.columns["global_batch"]
+
+
+def _kv_heads(p: PlanTable, c: Context) -> Array:
+    kv, tp = c.size("kv_heads"), p.columns["tp"]
+    # Serving engines replicate key-value heads when there are fewer than ranks; training frameworks refuse.
+    return _divides(kv, tp) | (_divides(tp, np.int64(kv)) & (not c.workload.is_training))
+
+
+def _layers(p: PlanTable, c: Context) -> Array:
+    return _divides(c.size("layers"), p.columns["pp"] * p.columns["vpp"])
+
+
+def _interleaving(p: PlanTable, c: Context) -> Array:
+    vpp, pp = p.columns["vpp"], p.columns["pp"]
+    return (vpp == 1) | ((pp > 1) & _divides(p.columns["grad_accumulation"], pp))
+
+
+def _context(p: PlanTable, c: Context) -> Array:
+    cp = p.columns["cp"]
+    return (cp == 1) | _divides(c.workload.seq_len, _CHUNKS_PER_CP_RANK * cp)
+
+
+def _sequence(p: PlanTable, c: Context) -> Array:
+    tp, cp = p.columns["tp"], p.columns["cp"]
+    return (p.columns["sequence_parallel"] == 0) | ((tp > 1) & _divides(c.workload.seq_len, tp * cp))
+
+
+def _experts(p: PlanTable, c: Context) -> Array:
+    ep = p.columns["ep"]
+    return _divides(c.size("experts"), ep) & _divides(p.columns["dp"] * p.columns["cp"] * p.columns["tp"], ep)
+
+
+def _shard_degree(p: PlanTable, c: Context) -> Array:
+    degree, ranks = p.columns["shard_degree"], p.columns["dp"] * p.columns["cp"]
+    partial = p.equals("sharding", "hsdp")
+    unsharded = p.equals("sharding", "none")
+    return np.where(unsharded, degree == 1, np.where(partial, (degree > 1) & (degree < ranks) & _divides(ranks, degree), degree == ranks))
+
+
+def _sharded_pipeline(p: PlanTable, c: Context) -> Array:
+    gathers = p.equals("sharding", "zero2") | p.equals("sharding", "zero3")
+    return ~gathers | (p.columns["pp"] == 1)
+
+
+def _dense_only(p: PlanTable, c: Context) -> Array:
+    if c.model.transformer is not None:
+        return np.ones(len(p), dtype=bool)
+    return (p.columns["tp"] == 1) & (p.columns["pp"] == 1) & (p.columns["cp"] == 1)
+
+
+def _precision(p: PlanTable, c: Context) -> Array:
+    allowed = np.array([precision_obstacle(name, c.platform, c.model) is None for name in p.vocabulary["precision"]], dtype=bool)
+    return allowed[p.columns["precision"]]
+
+
+def _attention(p: PlanTable, c: Context) -> Array:
+    # FlashAttention-2 and -3 need compute capability 8.0 (Dao-AILab/flash-attention, "Installation and features").
+    arch = c.platform.profile.arch or ""
+    old = arch.startswith("sm_") and arch[3:].isdigit() and int(arch[3:]) < 80
+    return ~(p.equals("attention", "flash") & old)
+
+
+def _framework(p: PlanTable, c: Context) -> Array:
+    known = np.array([name in c.capabilities for name in p.vocabulary["framework"]], dtype=bool)
+    return known[p.columns["framework"]]
+
+
+def _capability(p: PlanTable, c: Context) -> Array:
+    """True where one capability of the row's framework covers every choice of the row."""
+    result = np.zeros(len(p), dtype=bool)
+    for code, name in enumerate(p.vocabulary["framework"]):
+        rows = p.columns["framework"] == code
+        covered = np.zeros(len(p), dtype=bool)
+        for capability in c.capabilities.get(name, ()):
+            covered |= _covers(p, capability)
+        result |= rows & covered
+    return result
+
+
+def _covers(p: PlanTable, can: Capability) -> Array:
+    ok = np.ones(len(p), dtype=bool)
+    for column, values in (
+        ("execution", can.executions),
+        ("precision", can.precisions),
+        ("quantization", can.quantizations),
+        ("sharding", can.shardings),
+        ("recompute", can.recomputes),
+        ("offload", can.offloads),
+        ("optimizer", can.optimizers),
+        ("adapter", can.adapters),
+        ("attention", can.attentions),
+    ):
+        allowed = np.array([value in values for value in p.vocabulary[column]], dtype=bool)
+        ok &= allowed[p.columns[column]]
+    for column, able in (
+        ("dp", can.data_parallel),
+        ("tp", can.tensor_parallel),
+        ("pp", can.pipeline_parallel),
+        ("vpp", can.interleaved_pipeline),
+        ("cp", can.context_parallel),
+        ("ep", can.expert_parallel),
+    ):
+        if not able:
+            ok &= p.columns[column] == 1
+    if not can.sequence_parallel:
+        ok &= p.columns["sequence_parallel"] == 0
+    return ok
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("DEGREES", "dp {dp} · tp {tp} · pp {pp} · cp {cp} is not the {devices} devices", _degrees),
+    Rule("DEVICES", "the plan uses {devices} devices, there are {platform_devices}", lambda p, c: p.columns["devices"] <= c.platform.devices),
+    Rule("BATCH", "micro-batch {micro_batch} · accumulation {grad_accumulation} · dp {dp} is not the global batch {global_batch}", _batch),
+    Rule("TRANSFORMER-ONLY", "{model} has no transformer layers to split: only data parallelism applies", _dense_only),
+    Rule("HEADS", "{heads} attention heads cannot be divided by tp {tp}", lambda p, c: _divides(c.size("heads"), p.columns["tp"])),
+    Rule("KV-HEADS", "{kv_heads} key-value heads cannot be divided by tp {tp}", _kv_heads),
+    Rule("FFN", "the MLP width {ffn_hidden} cannot be divided by tp {tp}", lambda p, c: _divides(c.size("ffn_hidden"), p.columns["tp"])),
+    Rule("LAYERS", "{layers} layers cannot be divided by pp {pp} · vpp {vpp}", _layers),
+    Rule("INTERLEAVING", "vpp {vpp} needs pp above 1 and micro-batches ({grad_accumulation}) that are a multiple of pp {pp}", _interleaving),
+    Rule("CONTEXT", "a sequence of {seq_len} cannot be divided into {cp} balanced parts", _context),
+    Rule("SEQUENCE", "sequence parallelism needs tp above 1 and a sequence of {seq_len} that tp · cp divides", _sequence),
+    Rule("EXPERTS", "ep {ep} must divide the {experts} experts and dp · cp · tp", _experts),
+    Rule("SHARD-DEGREE", "shard degree {shard_degree} does not go with sharding {sharding} over dp · cp = {dp_cp}", _shard_degree),
+    Rule("ZERO-PIPELINE", "{sharding} gathers every layer for every micro-batch and does not combine with pipeline parallelism", _sharded_pipeline),
+    Rule("PRECISION", "{precision} is not possible: {precision_obstacle}", _precision),
+    Rule("ATTENTION", "flash attention needs compute capability 8.0, {profile} is {arch}", _attention),
+    Rule("FRAMEWORK", "{framework} does not do {task} on {target} here", _framework),
+    Rule("CAPABILITY", "{framework} cannot combine these choices", _capability),
+)
+
+
+def legal_mask(plans: PlanTable, context: Context) -> Array:
+    """Return bool[n]: which plans obey every rule."""
+    mask = np.ones(len(plans), dtype=bool)
+    for rule in RULES:
+        mask &= rule.check(plans, context)
+    return mask
+
+
+def violations(plan: Plan, context: Context) -> list[tuple[str, str]]:
+    """Return the (code, sentence) of every rule that ``plan`` breaks; empty when it is legal."""
+    smallest = min(getattr(plan, name) for name in ("micro_batch", "grad_accumulation", "global_batch", "dp", "tp", "pp", "vpp", "cp", "ep"))
+    if min(smallest, plan.shard_degree, plan.devices, plan.threads) < 1 or plan.adapter_rank < 0:
+        return [("POSITIVE", "every degree, batch and count of a plan is at least 1")]
+    table = PlanTable.of([plan])
+    broken = [rule for rule in RULES if not bool(rule.check(table, context)[0])]
+    return [(rule.code, rule.text.format_map(_words(plan, context))) for rule in broken]
+
+
+def _words(plan: Plan, context: Context) -> dict[str, Any]:
+    sizes = {name: context.size(name) for name in ("heads", "kv_heads", "ffn_hidden", "layers", "experts")}
+    return {
+        **plan.to_dict(),
+        **sizes,
+        "dp_cp": plan.dp * plan.cp,
+        "seq_len": context.workload.seq_len,
+        "task": context.workload.task,
+        "model": context.model.name,
+        "profile": context.platform.profile.name,
+        "arch": context.platform.profile.arch,
+        "target": context.platform.profile.target,
+        "platform_devices": context.platform.devices,
+        "precision_obstacle": precision_obstacle(plan.precision, context.platform, context.model),
+    }
