@@ -32,11 +32,17 @@ class Gemm:
     experts: int = 1
     experts_per_token: int = 1
     has_weight: bool = True
+    source: bool = False
+    """Runs over the encoder's tokens inside a decoder layer (keys and values of cross attention)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """Softmax attention of one layer: score (query x keys) and context products; ``window`` limits the keys."""
+    """Softmax attention of one layer: score (query x keys) and context products; ``window`` limits the keys.
+
+    ``tokens_per_sample`` fixes the number of queries and ``keys_per_sample`` that of keys where they do not follow the sequence
+    length (an image's patches, the frames of an audio encoder).
+    """
 
     heads: int
     kv_heads: int
@@ -47,17 +53,23 @@ class Attention:
     count: int = 1
     cross: bool = False
     """Keys come from another sequence (encoder-decoder)."""
+    tokens_per_sample: int | None = None
+    keys_per_sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elementwise:
-    """Memory-bound work: ``reads`` + ``writes`` elements per token (norms, activations, residuals, rotary …)."""
+    """Memory-bound work: ``reads`` + ``writes`` elements per token (norms, activations, residuals, rotary …).
+
+    A convolutional model has one token, the image: there the counts are elements per image.
+    """
 
     name: str
     reads_per_token: float
     writes_per_token: float
     count: int = 1
     split: Split = "none"
+    tokens_per_sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +104,18 @@ class Block:
     """Parameters of one repeat, tied weights counted once over the model."""
     activation_elements_per_token: float = 0.0
     """Elements kept for backward per token of one repeat without recomputation, attention scores apart (see cost/memory)."""
+    activation_elements_split_per_token: float = 0.0
+    """The part of ``activation_elements_per_token`` that tensor parallelism divides; sequence parallelism divides the rest too."""
+    activation_mask_bytes_per_token: float = 0.0
+    """Dropout masks at one byte an element, whatever the precision; divided by sequence parallelism only."""
+    unsplit_parameters: int = 0
+    """Of ``parameters``: those every tensor-parallel rank holds whole (norms, biases after a row split, routers, positions)."""
+    expert_parameters: int = 0
+    """Of ``parameters``: those of routed experts, which expert parallelism divides."""
+    stack: Literal["main", "encoder"] = "main"
+    """``encoder`` marks the source side of an encoder-decoder model; its tokens are the source sequence."""
+    tokens_per_sample: int | None = None
+    """Tokens a sample has in this block where that does not follow the sequence length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
