@@ -1,0 +1,83 @@
+"""Identifiers and content hashes: what lets two databases merge and a merge be repeated.
+
+Standard library only. A hash is taken over a canonical JSON text: keys sorted, no spaces, whole floats written as integers (so that a
+journey through PostgreSQL's JSONB, which drops ``1.0`` against ``1`` and ``1e22`` against its digits, changes no hash).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: Namespace of identifiers that follow from content.
+NAMESPACE = uuid.UUID("6f7a3f0e-5b1c-5d0a-9a43-0b6c4b0f2d11")
+
+
+def clean(value: Any) -> Any:
+    """Return ``value`` as both databases can hold it: JSON types only, non-finite numbers None, no NUL, no lone surrogate."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        if value.isascii():
+            return value.replace("\x00", "\ufffd") if "\x00" in value else value
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {clean(str(key)): clean(item) for key, item in value.items()}
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
+        return [clean(item) for item in value]
+    if hasattr(value, "item"):  # numpy scalars
+        return clean(value.item())
+    return str(value)
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return value
+
+
+def canonical_json(value: Any) -> str:
+    """Return the canonical JSON text of a value that ``clean`` has been through."""
+    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def content_hash(value: Any) -> str:
+    """Return the SHA-256 of the canonical JSON of ``value``, in hexadecimal."""
+    return hashlib.sha256(canonical_json(clean(value)).encode("utf-8")).hexdigest()
+
+
+def pack_samples(seconds: Sequence[float] | None) -> bytes | None:
+    """Return samples (seconds of one call) as little-endian float32, or None where there are none."""
+    finite = [value for value in seconds or () if math.isfinite(value)]
+    return struct.pack(f"<{len(finite)}f", *finite) if finite else None
+
+
+def unpack_samples(blob: bytes | None) -> list[float]:
+    """Return the samples of ``pack_samples``."""
+    return list(struct.unpack(f"<{len(blob) // 4}f", blob)) if blob else []
+
+
+def derived_id(*parts: str) -> str:
+    """Return the UUID that follows from ``parts``: the same parts give the same UUID everywhere."""
+    return str(uuid.uuid5(NAMESPACE, "\x1f".join(parts)))
+
+
+def new_id() -> str:
+    """Return a time-ordered UUID (version 7 of RFC 9562): 48 bits of milliseconds, then 74 random bits."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=value))

@@ -1,0 +1,230 @@
+"""The tables of the results database, the same on SQLite and PostgreSQL.
+
+    machines 1-n devices
+    machines 1-n runs n-1 software_environments
+    runs     1-n measurements n-1 devices
+    runs     1-n plan_trials
+    recommendations 1-n plans
+    retractions            what was withdrawn, of measurements and trials
+    device_sheets          published data sheets
+
+Keys are UUIDs in text, so that databases merge; a content hash tells a repetition from a conflict. A measurement is never
+edited: a newer one of the same ``series`` supersedes it, a retraction withdraws it. Every change of these tables is a
+migration in ``db/migrations/versions``; ``SCHEMA_REVISION`` names the one that this module stands for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, DateTime, ForeignKey, Index, LargeBinary, MetaData, String, Text, TypeDecorator, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+#: The newest migration, and all that this program can read after an upgrade, oldest first.
+KNOWN_REVISIONS = ("0001",)
+SCHEMA_REVISION = KNOWN_REVISIONS[-1]
+#: Not Alembic's default name: Optuna's storage uses that one, and refuses a database where it finds another's revision.
+VERSION_TABLE = "advisor_schema_version"
+
+ORIGINS = ("local", "shared", "published")
+
+Document = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An instant. SQLite has no time zones, so it is converted to UTC on the way in and marked UTC on the way out."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {str: Text, dict[str, Any]: Document, datetime: UtcDateTime}  # noqa: RUF012 - SQLAlchemy's own form
+
+
+def _uuid_key() -> Mapped[str]:
+    return mapped_column(String(36), primary_key=True)
+
+
+class Machine(Base):
+    """A machine as one probe saw it: one row per distinct document of a fingerprint."""
+
+    __tablename__ = "machines"
+
+    id: Mapped[str] = _uuid_key()
+    fingerprint: Mapped[str] = mapped_column(index=True)
+    content_hash: Mapped[str] = mapped_column(unique=True)
+    document: Mapped[dict[str, Any]]
+    origin: Mapped[str]
+    first_seen_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+
+
+class Device(Base):
+    """A device of a machine, or (``machine_id`` null) a product that published rows name."""
+
+    __tablename__ = "devices"
+    __table_args__ = (UniqueConstraint("machine_id", "key"),)
+
+    id: Mapped[str] = _uuid_key()
+    machine_id: Mapped[str | None] = mapped_column(ForeignKey("machines.id"))
+    key: Mapped[str]
+    name: Mapped[str | None]
+    target: Mapped[str | None]
+    vendor: Mapped[str | None]
+    arch: Mapped[str | None]
+    profile: Mapped[str | None]
+    hw_class: Mapped[str | None]
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    state: Mapped[str | None]
+
+
+class SoftwareEnvironment(Base):
+    """The software a run used: versions of Python, frameworks, drivers, and the variables that steer them."""
+
+    __tablename__ = "software_environments"
+
+    id: Mapped[str] = _uuid_key()
+    content_hash: Mapped[str] = mapped_column(unique=True)
+    document: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class Run(Base):
+    """One invocation that measured something; ``finished_at`` stays null where it was killed."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[str] = _uuid_key()
+    kind: Mapped[str]
+    machine_id: Mapped[str | None] = mapped_column(ForeignKey("machines.id"), index=True)
+    environment_id: Mapped[str] = mapped_column(ForeignKey("software_environments.id"), index=True)
+    command: Mapped[str | None]
+    settings: Mapped[dict[str, Any]]
+    tool_version: Mapped[str | None]
+    origin: Mapped[str]
+    started_at: Mapped[datetime] = mapped_column(index=True)
+    finished_at: Mapped[datetime | None]
+
+
+class Measurement(Base):
+    """One benchmark result. Names and units are those of ``advisor bench --json``; samples are float32 seconds of one call."""
+
+    __tablename__ = "measurements"
+    __table_args__ = (
+        Index("ix_measurements_what", "benchmark", "device_id", "dtype", "backend"),
+        Index("ix_measurements_series", "series", "measured_at"),
+    )
+
+    id: Mapped[str] = _uuid_key()
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)
+    device_id: Mapped[str] = mapped_column(ForeignKey("devices.id"), index=True)
+    series: Mapped[str]
+    benchmark: Mapped[str]
+    backend: Mapped[str] = mapped_column(index=True)
+    backend_version: Mapped[str | None]
+    dtype: Mapped[str]
+    model: Mapped[str | None] = mapped_column(index=True)
+    params: Mapped[dict[str, Any]]
+    metric: Mapped[str]
+    unit: Mapped[str]
+    value: Mapped[float | None]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    run_low: Mapped[float | None]
+    run_high: Mapped[float | None]
+    samples: Mapped[int]
+    seconds: Mapped[float]
+    status: Mapped[str]
+    reason: Mapped[str | None]
+    max_error: Mapped[float | None]
+    sample_seconds: Mapped[bytes | None] = mapped_column(LargeBinary)
+    conditions: Mapped[dict[str, Any]]
+    source: Mapped[str | None]
+    origin: Mapped[str] = mapped_column(index=True)
+    content_hash: Mapped[str]
+    measured_at: Mapped[datetime | None] = mapped_column(index=True)
+
+
+class PlanTrial(Base):
+    """A plan really run for a few steps. (Optuna's storage owns the name ``trials``; both can live in one database.)"""
+
+    __tablename__ = "plan_trials"
+
+    id: Mapped[str] = _uuid_key()
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)
+    plan_id: Mapped[str | None] = mapped_column(index=True)
+    model: Mapped[str | None] = mapped_column(index=True)
+    task: Mapped[str | None]
+    framework: Mapped[str | None]
+    status: Mapped[str]
+    document: Mapped[dict[str, Any]]
+    origin: Mapped[str]
+    content_hash: Mapped[str]
+    measured_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class Recommendation(Base):
+    """An answer with everything it was asked, whole."""
+
+    __tablename__ = "recommendations"
+
+    id: Mapped[str] = _uuid_key()
+    question_hash: Mapped[str] = mapped_column(index=True)
+    content_hash: Mapped[str]
+    question: Mapped[dict[str, Any]]
+    document: Mapped[dict[str, Any]]
+    origin: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class RecommendedPlan(Base):
+    """A plan of an answer, so that it can be found by its id; ``position`` 0 is the recommended one."""
+
+    __tablename__ = "plans"
+
+    recommendation_id: Mapped[str] = mapped_column(ForeignKey("recommendations.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    plan_id: Mapped[str] = mapped_column(index=True)
+    document: Mapped[dict[str, Any]]
+
+
+class Retraction(Base):
+    """A measurement or trial that was withdrawn, and why. No foreign key: it may arrive before what it withdraws."""
+
+    __tablename__ = "retractions"
+
+    target_id: Mapped[str] = _uuid_key()
+    reason: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class DeviceSheet(Base):
+    """One row of the published device data sheets, as printed, with its sources."""
+
+    __tablename__ = "device_sheets"
+
+    device: Mapped[str] = mapped_column(primary_key=True)
+    vendor: Mapped[str]
+    document: Mapped[dict[str, Any]]
+    sources: Mapped[str]
+    content_hash: Mapped[str]
