@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import DatabaseError, UsageError
@@ -30,9 +31,10 @@ def query(store: Store, sql: str, *, limit: int, timeout_s: float) -> tuple[list
         raise UsageError("the SQL is empty", "try --sql 'SELECT count(*) FROM measurements'")
     if "\x00" in statement:
         raise UsageError("the SQL has a NUL character")
-    ask = _sqlite if store.address.dialect == "sqlite" else _postgresql
     with translated(store.address):
-        return ask(store, statement, limit, timeout_s)
+        if store.address.path is not None:
+            return _sqlite(store.address.path, statement, limit, timeout_s)
+        return _postgresql(store, statement, limit, timeout_s)
 
 
 def _too_slow(timeout_s: float) -> UsageError:
@@ -46,10 +48,9 @@ def _wrong(error: Exception) -> UsageError:
 _REFUSED = "only reading SQL is allowed here (one SELECT)"
 
 
-def _sqlite(store: Store, statement: str, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
-    assert store.address.path is not None
+def _sqlite(path: Path, statement: str, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
     deadline = time.monotonic() + timeout_s
-    connection = connect_sqlite(store.address.path, read_only=True)
+    connection = connect_sqlite(path, read_only=True)
     try:
         connection.execute("PRAGMA query_only=ON")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
