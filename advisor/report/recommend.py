@@ -1,0 +1,176 @@
+"""A recommendation as people read it: the verdict, the number, the reason, the next best, and what to type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.cli.output import console
+from advisor.units import GIB, format_bytes, format_rate, format_seconds
+
+_BAR = 24
+
+
+def render_recommendation(document: dict[str, Any]) -> None:
+    """Print an answer of ``advisor recommend``."""
+    from rich.markup import escape
+
+    out = console()
+    style = "bold green" if document["feasible"] else "bold red"
+    out.print(f"[{style}]{escape(document['verdict'])}[/]")
+    model, hardware = document["model"], document["hardware"]
+    out.print(
+        f"{escape(model['name'])}: {model['parameters'] / 1e9:.2f} B parameters · {escape(hardware['name'])}"
+        + (f" ({hardware['nodes']} × {hardware['system']})" if hardware.get("system") else "")
+        + (f" · assumed: {_assumed(document['assumed'])}" if document["assumed"] else "")
+    )
+    best = document["recommendation"]
+    if best is not None:
+        out.print()
+        _print_estimate(out, best)
+        out.print()
+        for reason in best["why"]:
+            out.print(f"  • {escape(reason['text'])}")
+        _print_alternatives(out, best, document["alternatives"])
+    _print_rejected(out, document["rejected"], document["feasible"])
+    _print_nearest(out, document["nearest"])
+    for note in document["notes"]:
+        out.print(f"note: {escape(note)}")
+    search = document["search"]
+    out.print(f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]")
+    if best is not None:
+        out.print(f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format torchrun --out launch/[/]")
+
+
+def _assumed(assumed: dict[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in assumed.items())
+
+
+def interval_text(value: dict[str, float] | None, write: Any) -> str:
+    """Write a value with its 80 % interval, or ``unknown``."""
+    if value is None:
+        return "unknown"
+    return f"{write(value['value'])} (80 %: {write(value['low'])} to {write(value['high'])})"
+
+
+def _print_estimate(out: Any, candidate: dict[str, Any]) -> None:
+    plan, estimate = candidate["plan"], candidate["estimate"]
+    rows = [("plan", plan_text(plan))]
+    timed = "step_time_s" if estimate["step_time_s"] is not None else "latency_s"
+    rows.append(("step time" if timed == "step_time_s" else "latency", interval_text(estimate[timed], format_seconds)))
+    for key, label in (("ttft_s", "first token"), ("tpot_s", "per token")):
+        if estimate[key] is not None:
+            rows.append((label, interval_text(estimate[key], format_seconds)))
+    if candidate.get("predicted"):
+        rows.append(("predicted", interval_text(candidate["predicted"][timed], format_seconds)))
+    if estimate["throughput"] is not None:
+        rows.append(("throughput", interval_text(estimate["throughput"], lambda v: format_rate(v, estimate["throughput_unit"]))))
+    if estimate["tokens_per_s_per_device"] is not None and plan["devices"] > 1:
+        rows.append(("per device", f"{estimate['tokens_per_s_per_device']['value']:,.0f} tokens/s"))
+    if estimate["mfu"] is not None:
+        rows.append(("MFU", f"{100 * estimate['mfu']['value']:.1f} % of the dense peak"))
+    if estimate["memory_bytes_per_device"] is not None:
+        rows.append(("memory", interval_text(estimate["memory_bytes_per_device"], format_bytes) + " per device"))
+    for key, label, unit in (("energy_j", "energy", "J"), ("cost_usd", "cost", "USD")):
+        if estimate[key] is not None:
+            rows.append((label, f"{estimate[key]['value']:.4g} {unit}"))
+    for label, text in rows:
+        out.print(f"  {label:<11} {text}")
+    print_parts(out, "time", estimate["time_parts_s"], format_seconds)
+    print_parts(out, "memory", estimate["memory_parts_bytes"], format_bytes)
+
+
+def print_parts(out: Any, title: str, parts: dict[str, float], write: Any) -> None:
+    """Print named parts as bars, the largest first; parts under half a percent are summed up as ``other``."""
+    total = sum(parts.values())
+    if total <= 0:
+        return
+    small = {name for name, value in parts.items() if value < 0.005 * total}
+    shown = sorted(((n, v) for n, v in parts.items() if n not in small and v > 0), key=lambda kv: -kv[1])
+    rest = sum(parts[name] for name in small)
+    if rest > 0:
+        shown.append(("other", rest))
+    out.print(f"  {title}")
+    for name, value in shown:
+        bar = "█" * max(1 if value > 0.02 * total else 0, round(_BAR * value / total))
+        out.print(f"    {name.replace('_', ' '):<22} {write(value):>10}  {100 * value / total:5.1f} %  [cyan]{bar}[/]")
+
+
+def plan_text(plan: dict[str, Any]) -> str:
+    """Return a plan in one line."""
+    words = [plan["framework"], plan["execution"], plan["precision"]]
+    if plan["quantization"] != "none":
+        words.append(plan["quantization"])
+    degrees = " · ".join(f"{name} {plan[name]}" for name in ("dp", "tp", "pp", "vpp", "cp", "ep") if plan[name] > 1)
+    if degrees:
+        words.append(degrees)
+    if plan["sharding"] != "none":
+        words.append(f"{plan['sharding']} over {plan['shard_degree']}")
+    words.append(f"micro-batch {plan['micro_batch']} × {plan['grad_accumulation']} = batch {plan['global_batch']}")
+    if plan["sequence_parallel"]:
+        words.append("sequence parallel")
+    if plan["recompute"] != "none":
+        words.append(f"{plan['recompute']} recompute")
+    if plan["offload"] != "none":
+        words.append(f"offload {plan['offload']}")
+    if plan["adapter"] != "none":
+        words.append(f"{plan['adapter']} rank {plan['adapter_rank']}")
+    if plan["threads"] > 1:
+        words.append(f"{plan['threads']} threads")
+    return ", ".join(words)
+
+
+def _print_alternatives(out: Any, best: dict[str, Any], others: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    if not others:
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title="Runners-up", title_justify="left", title_style="bold")
+    for name in ("", "family", "plan", "time", "GiB/device", "against the best"):
+        table.add_column(name, justify="right" if name in ("time", "GiB/device") else "left", overflow="fold")
+    for row in others:
+        estimate = row["estimate"]
+        time = estimate["step_time_s"] or estimate["latency_s"]
+        memory = estimate["memory_bytes_per_device"]
+        table.add_row(
+            "=" if row["tie"] else "",
+            row["family"],
+            plan_text(row["plan"]),
+            format_seconds(time["value"]) if time else "?",
+            f"{memory['value'] / GIB:.1f}" if memory else "?",
+            row["loses"] or "",
+        )
+    out.print()
+    out.print(table)
+
+
+def _print_rejected(out: Any, rejected: list[dict[str, Any]], feasible: bool) -> None:
+    from rich.markup import escape
+
+    if not rejected:
+        return
+    out.print()
+    out.print("[bold]Not possible[/]")
+    for row in rejected:
+        out.print(f"  ✗ {escape(row['text'])}")
+
+
+def _print_nearest(out: Any, nearest: list[dict[str, Any]]) -> None:
+    from rich.markup import escape
+
+    if not nearest:
+        return
+    out.print()
+    out.print("[bold]What would do it[/]")
+    for row in nearest:
+        estimate = row["estimate"]
+        time = estimate["step_time_s"] or estimate["latency_s"]
+        memory = estimate["memory_bytes_per_device"]
+        numbers = ", ".join(
+            text
+            for text in (
+                format_seconds(time["value"]) + (" a step" if estimate["step_time_s"] else " a batch") if time else "",
+                f"{format_bytes(memory['value'])} per device" if memory else "",
+            )
+            if text
+        )
+        out.print(f"  → {escape(row['change'])}: {numbers}; {escape(plan_text(row['plan']))}")

@@ -1,0 +1,131 @@
+"""Reasons for an answer, each with its number, in the order a reader asks: does it fit, how fast, what limits it, why not otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from advisor.cost.records import Estimate
+from advisor.hardware.platform import Platform
+from advisor.model.records import Model
+from advisor.plan.precision import precision_obstacle
+from advisor.plan.records import Plan, Workload
+from advisor.search.records import Candidate, Reason
+from advisor.units import format_bytes, format_rate, format_seconds
+
+_BOTTLENECK = {
+    "compute": "arithmetic takes the largest share of the step",
+    "memory_bandwidth": "reading and writing device memory takes the largest share",
+    "communication": "waiting for the network takes the largest share",
+    "bubble": "the pipeline's fill and drain take the largest share",
+    "launch": "launching kernels takes the largest share: the work per kernel is too small",
+    "input": "reading the input takes the largest share",
+}
+
+
+def reasons(
+    model: Model, workload: Workload, platform: Platform, plan: Plan, estimate: Estimate, others: Sequence[Candidate]
+) -> tuple[Reason, ...]:
+    """Return why ``plan`` is the answer; ``others`` are the runners-up in order."""
+    found = [
+        *_memory(estimate, platform),
+        _bottleneck(estimate),
+        *_precision(model, platform, plan, workload),
+        *_parallelism(platform, plan, others),
+        *_recompute(plan, estimate, platform),
+        *_batch(workload, plan),
+        _evidence(estimate),
+    ]
+    return tuple(found)
+
+
+def _memory(estimate: Estimate, platform: Platform) -> list[Reason]:
+    memory = estimate.memory_bytes_per_device
+    if memory is None or not platform.memory_bytes:
+        return []
+    largest = sorted(estimate.memory_parts_bytes.items(), key=lambda kv: -kv[1])[:3]
+    parts = ", ".join(f"{name.replace('_', ' ')} {format_bytes(value)}" for name, value in largest if value > 0)
+    text = f"{format_bytes(memory.value)} of {format_bytes(platform.memory_bytes)} per device: {parts}"
+    return [Reason(code="MEMORY", text=text, value=memory.value)]
+
+
+def _bottleneck(estimate: Estimate) -> Reason:
+    total = sum(estimate.time_parts_s.values()) or 1.0
+    name, value = max(estimate.time_parts_s.items(), key=lambda kv: kv[1], default=("", 0.0))
+    text = f"bottleneck {estimate.bottleneck.replace('_', ' ')}: {_BOTTLENECK[estimate.bottleneck]}"
+    if name:
+        text += f"; the largest part is {name.replace('_', ' ')}, {format_seconds(value)} or {100 * value / total:.0f} %"
+    return Reason(code="BOTTLENECK", text=text, value=estimate.bottleneck)
+
+
+def _precision(model: Model, platform: Platform, plan: Plan, workload: Workload) -> list[Reason]:
+    bf16 = precision_obstacle("bf16", platform, model)
+    peak = platform.profile.dense_tflops.get(plan.precision)
+    rate = f" ({format_rate(peak * 1e12, 'flops_per_s')} dense peak)" if peak else ""
+    if plan.precision == "bf16":
+        text = f"bf16{rate}: the range of fp32, so no loss scaling" if workload.is_training else f"bf16{rate}"
+    elif plan.precision == "fp16":
+        text = f"fp16{rate}" + (f", because {bf16}" if bf16 else "")
+        if workload.is_training:
+            text += "; needs dynamic loss scaling (initial scale 65536, growth interval 2000)"
+    elif plan.precision == "fp32" and bf16 and not platform.is_cpu:
+        text = f"fp32, because {bf16}"
+    else:
+        text = f"{plan.precision}{rate}"
+    return [Reason(code="PRECISION", text=text, value=plan.precision)]
+
+
+def _parallelism(platform: Platform, plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
+    if platform.devices == 1 and plan.devices == 1:
+        return []
+    used = [f"{word} {degree}" for word, degree in (("data", plan.dp), ("tensor", plan.tp), ("pipeline", plan.pp), ("context", plan.cp)) if degree > 1]
+    text = "parallelism " + (" × ".join(used) or "none")
+    if plan.sharding != "none":
+        text += f", {plan.sharding} over {plan.shard_degree}"
+    slower = [o for o in others if o.ratio > 1]
+    if slower:
+        text += "; next best: " + "; ".join(f"{o.family} {100 * (o.ratio - 1):.1f} % worse" for o in slower[:3])
+    return [Reason(code="PARALLELISM", text=text, value=f"dp{plan.dp} tp{plan.tp} pp{plan.pp} cp{plan.cp}")]
+
+
+def _recompute(plan: Plan, estimate: Estimate, platform: Platform) -> list[Reason]:
+    cost = estimate.time_parts_s.get("recompute", 0.0)
+    if plan.recompute == "none":
+        return []
+    total = sum(estimate.time_parts_s.values()) or 1.0
+    text = f"{plan.recompute} recomputation of activations costs {format_seconds(cost)} a step ({100 * cost / total:.0f} %), and without it the plan is worse or does not fit"
+    return [Reason(code="RECOMPUTE", text=text, value=cost)]
+
+
+def _batch(workload: Workload, plan: Plan) -> list[Reason]:
+    if workload.global_batch is not None:
+        return []
+    text = f"batch {plan.global_batch} is the knee: the smallest that reaches 95 % of the best throughput; a larger one only costs memory and latency"
+    return [Reason(code="BATCH-KNEE", text=text, value=plan.global_batch)]
+
+
+_EVIDENCE: Mapping[str, str] = {
+    "measured": "measured on this machine",
+    "calibrated": "fitted on published measurements of this product",
+    "transferred": "fitted on measurements of related products, carried over by the data sheet",
+    "spec": "from the data sheet and priors alone: no measurement of this kind of device is known",
+}
+
+
+def _evidence(estimate: Estimate) -> Reason:
+    text = f"evidence {estimate.evidence}: {_EVIDENCE[estimate.evidence]}"
+    if estimate.measurements:
+        text += f"; rests on {len(estimate.measurements)} stored measurement{'s' if len(estimate.measurements) != 1 else ''}"
+    return Reason(code="EVIDENCE", text=text, value=estimate.evidence)
+
+
+def loses(best: Estimate, other: Estimate, ratio: float, *, tie: bool) -> str:
+    """Return one sentence: why ``other`` is not the answer, by the part of the time that grew most."""
+    if tie:
+        return f"within the model's own error ({100 * (ratio - 1):+.1f} %): a tie"
+    names = dict.fromkeys([*other.time_parts_s, *best.time_parts_s])
+    grown = {name: other.time_parts_s.get(name, 0.0) - best.time_parts_s.get(name, 0.0) for name in names}
+    name = max(grown, key=lambda key: grown[key], default="")
+    text = f"{100 * (ratio - 1):.1f} % worse"
+    if name and grown[name] > 0:
+        text += f": {format_seconds(grown[name])} more {name.replace('_', ' ')}"
+    return text
