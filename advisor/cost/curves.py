@@ -91,8 +91,8 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration) -> 
         notes.append(f"{sheet.id}: memory bandwidth unknown, estimated from the peak")
     if sheet.compute_units is None and not platform.is_cpu:
         notes.append(f"{sheet.id}: compute units unknown, 80 assumed")
-    known = fitted(calibration, f"gemm.ceiling.{generation}") is not None
-    evidence: Evidence = "calibrated" if known else ("transferred" if fitted(calibration, "gemm.ceiling.any") is not None else "spec")
+    known = fitted(calibration, f"gemm.ceiling.16.{generation}") is not None
+    evidence: Evidence = "calibrated" if known else ("transferred" if fitted(calibration, "gemm.ceiling.16.any") is not None else "spec")
     return DeviceCurves(
         name=sheet.id,
         generation=generation,
@@ -103,7 +103,7 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration) -> 
         gemm=_gemm.parameters(calibration, generation),
         attention=_attention.parameters(calibration, generation),
         stream=_stream.parameters(calibration, generation),
-        collective=_collective.parameters(calibration),
+        collective=_collective.parameters(calibration, generation),
         launch=_launch.parameters(calibration, framework, platform.is_cpu),
         evidence=evidence,
         peer_to_peer=sheet.peer_to_peer,
@@ -163,14 +163,30 @@ def stream_seconds(curves: DeviceCurves, bytes_: ArrayLike) -> Floats:
 
 
 def collective_seconds(
-    op: str, size_bytes: ArrayLike, group: ArrayLike, tiers: Sequence[NetworkTier], curves: DeviceCurves, stride: ArrayLike = 1.0
+    op: str,
+    size_bytes: ArrayLike,
+    group: ArrayLike,
+    tiers: Sequence[NetworkTier],
+    curves: DeviceCurves,
+    stride: ArrayLike = 1.0,
+    reducible: bool = True,
 ) -> Floats:
     """Return seconds of collective ``op`` over ``group`` devices that sit ``stride`` apart in the placement order.
 
     ``size_bytes`` follows nccl-tests: the buffer of one rank for all_reduce, all_to_all and p2p, the gathered (unscattered) whole
     for all_gather and reduce_scatter.
     """
-    return _collective.seconds(curves.collective, op, size_bytes, group, tiers, stride=stride, peer_to_peer=curves.peer_to_peer)
+    return _collective.seconds(
+        curves.collective,
+        op,
+        size_bytes,
+        group,
+        tiers,
+        stride=stride,
+        peer_to_peer=curves.peer_to_peer,
+        memory_bytes_per_s=curves.memory_bytes_per_s,
+        reducible=reducible,
+    )
 
 
 def launch_seconds(curves: DeviceCurves, kernels: ArrayLike) -> Floats:

@@ -1,11 +1,18 @@
 """Time of a fused attention kernel: prefill bound by the matrix units, decode by reading keys and values.
 
-Work: 4 * query * keys * head_dim FLOPs a head and sequence, about half of it under a causal mask; the backward pass has five products
-instead of two (2.5 times the FLOPs; Dao, FlashAttention-2, 2023). Bytes: queries, keys, values and results once.
+Prefill: a tile of 64 queries of one head walks its keys. Work of a tile is 4*64*keys*head_dim FLOPs plus ``margin`` keys of masked and
+rounded blocks and ``tile_s`` to start; heads narrower than the pipeline lose ``narrow/(narrow + head_dim)``. Tiles are spread over the
+units; when they fill less than one wave the longest of them shows. Writing new keys to the cache costs ``token_s`` a token and
+``token_head_s`` a token and key head. The backward pass has five products instead of two (2.5 times the FLOPs; Dao, FlashAttention-2,
+2023).
+
+Decode (one query, or so few that those which share a key head fill one tile): one tile a sequence and key head, keys sliced over idle
+units, bytes of keys and values over ``decode_stream`` of the sheet bandwidth; ``regroup_s`` where queries of a group are transposed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,34 +20,65 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
-from advisor.cost.kernels.generation import shared
+from advisor.cost.kernels.generation import KernelParameter, shared
 from advisor.units import DTYPE_BITS
 
 Floats = npt.NDArray[np.float64]
 
+PREFILL: tuple[KernelParameter, ...] = (
+    KernelParameter(name="ceiling", prior=0.7, low=0.2, high=1.0, unit="fraction", meaning="Matrix rate inside a tile over the dense peak"),
+    KernelParameter(name="narrow", prior=15.0, low=2.0, high=100.0, unit="elements", meaning="Head width at which half the rate is lost"),
+    KernelParameter(name="margin", prior=32.0, low=4.0, high=128.0, unit="keys", meaning="Keys computed in vain by each tile"),
+    KernelParameter(name="tile_s", prior=1e-6, low=5e-8, high=5e-6, unit="s", meaning="Start of one tile"),
+    KernelParameter(name="tail", prior=0.5, low=0.05, high=1.0, unit="fraction", meaning="Share of the longest tile that shows"),
+    KernelParameter(
+        name="stream", prior=0.6, low=0.2, high=0.97, unit="fraction", meaning="Reached device-memory bandwidth over the sheet's"
+    ),
+    KernelParameter(name="start", prior=8e-6, low=2e-6, high=2e-5, unit="s", meaning="Start and end of the kernels of one call"),
+    KernelParameter(name="token_s", prior=1e-9, low=1e-10, high=1e-8, unit="s", meaning="Writing one token to the cache"),
+    KernelParameter(
+        name="token_head_s", prior=3e-10, low=1e-11, high=3e-9, unit="s", meaning="Writing one token of one key head of 128 to the cache"
+    ),
+)
+DECODE: tuple[KernelParameter, ...] = (
+    KernelParameter(
+        name="decode_stream", prior=0.8, low=0.4, high=0.97, unit="fraction", meaning="Reached bandwidth when reading keys and values"
+    ),
+    KernelParameter(
+        name="slice", prior=256.0, low=64.0, high=1024.0, unit="keys", meaning="Keys one unit takes when they are sliced over idle units"
+    ),
+    KernelParameter(
+        name="fill", prior=3.0, low=0.5, high=30.0, unit="ratio", meaning="Device bandwidth over what its even share of a unit can draw"
+    ),
+    KernelParameter(name="decode_tile_s", prior=3.5e-6, low=5e-7, high=1e-5, unit="s", meaning="Start of one tile at head width 128"),
+    KernelParameter(name="decode_start", prior=9e-6, low=2e-6, high=2e-5, unit="s", meaning="Start and end of the kernels of one call"),
+    KernelParameter(name="key_s", prior=1e-9, low=1e-11, high=2e-8, unit="s", meaning="Latency of one key in the longest slice"),
+    KernelParameter(
+        name="regroup_s", prior=1e-6, low=1e-8, high=1e-5, unit="s", meaning="Transposing grouped queries and results, fixed part"
+    ),
+    KernelParameter(name="regroup_element_s", prior=1e-12, low=1e-14, high=2e-11, unit="s", meaning="The same for each element of a query"),
+)
+PARAMETERS = PREFILL + DECODE
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_TILE = 64.0
+#: Decode's tile start grows with the square root of the head width (loads double, latency hides half).
+_WIDTH_POWER = 0.45
+_JOIN = 2.0
+#: FLOPs of the backward pass over the forward one, and its rate over the forward one (Dao, 2023, tables of FlashAttention-2).
+_BACKWARD_WORK = 2.5
+_BACKWARD_RATE = 0.85
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionParameters:
-    """``ceiling``: reached over peak at head_dim 128 and long sequences; ``ramp``: keys lost per row of tiles; see module."""
+    """Values of one generation by name; see PREFILL and DECODE."""
 
-    ceiling: float
-    narrow: float
-    ramp: float
-    stream: float
-    start_s: float
-    backward: float
+    values: Mapping[str, float]
 
 
 def parameters(calibration: Calibration, generation: str) -> AttentionParameters:
-    """Return the parameters of a generation. Priors: 0.6 of the peak forward (FlashAttention-2 on A100), backward 0.8 of forward."""
-    return AttentionParameters(
-        ceiling=shared(calibration, "attention.ceiling", generation, 0.60),
-        narrow=shared(calibration, "attention.narrow", generation, 16.0),
-        ramp=shared(calibration, "attention.ramp", generation, 128.0),
-        stream=shared(calibration, "attention.stream", generation, 0.70),
-        start_s=shared(calibration, "attention.start", generation, 6e-6),
-        backward=0.8,
-    )
+    """Return the parameters of a generation; where nothing was fitted, of its relatives; then the priors."""
+    return AttentionParameters({p.name: shared(calibration, f"attention.{p.name}", generation, p.prior) for p in PARAMETERS})
 
 
 def pairs(query: Any, keys: Any, causal: bool) -> Floats:
@@ -65,16 +103,60 @@ def seconds(
     bandwidth: float,
     units: int,
 ) -> Floats:
-    """Return seconds of one attention kernel; arguments broadcast; 0 s for no work."""
-    b, h, g, q, s, d = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (batch, heads, kv_heads, query, keys, head_dim)))
+    """Return seconds of one attention call; arguments broadcast; 0 s for no work."""
+    b, h, g, q, s, d = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, heads, kv_heads, query, keys, head_dim))
+    empty = (b <= 0) | (h <= 0) | (q <= 0) | (s <= 0) | (d <= 0)
+    b, h, q, s, d = (np.maximum(x, 1.0) for x in (b, h, q, s, d))
+    g = np.clip(g, 1.0, h)
     element = max(DTYPE_BITS.get(dtype, 16) / 8, 2.0)
-    work = 4.0 * b * h * pairs(q, s, causal) * d * (2.5 / p.backward if backward else 1.0)
-    tiles = np.maximum(b * h * np.ceil(q / 128.0), 1.0)
-    fill = np.ceil(tiles / units) * units / tiles
-    fill = np.minimum(fill, 1.0 + units / tiles)
-    compute = work * (1.0 + p.narrow / np.maximum(d, 1.0)) * (1.0 + p.ramp / np.maximum(s, 1.0)) * fill / (peak * p.ceiling)
-    # Decode (few queries): the tiles hold the heads of one group, and keys are split over idle units.
-    compute = np.where(q < 16, work / (peak * 0.1), compute)
-    moved = b * (2.0 * g * s + 2.0 * h * q) * d * element * (2.5 if backward else 1.0)
-    memory = moved / (bandwidth * p.stream)
-    return np.where(work > 0, p.start_s + (compute**4 + memory**4) ** 0.25, 0.0)
+    wide = prefill(p.values, b, h, g, q, s, d, causal, element, peak, bandwidth, units)
+    if backward:
+        start = p.values["start"]
+        return np.where(empty, 0.0, start + (wide - start) * (_BACKWARD_WORK / _BACKWARD_RATE))
+    narrow = decode(p.values, b, h, g, q, s, d, element, bandwidth, units)
+    return np.where(empty, 0.0, np.where(q > 1, wide, narrow))
+
+
+def prefill(
+    v: Mapping[str, float],
+    b: Floats,
+    h: Floats,
+    g: Floats,
+    q: Floats,
+    s: Floats,
+    d: Floats,
+    causal: bool,
+    element: float,
+    peak: float,
+    bandwidth: float,
+    units: int,
+) -> Floats:
+    """Return seconds of ``q`` queries against ``s`` keys of each of ``b`` sequences."""
+    rows = np.ceil(q / _TILE)
+    # Keys a tile sees on average; with a causal mask the last tile sees all of them.
+    mean_keys = np.where(rows > 1, s - (rows - 1.0) / 2.0 * np.minimum(q / rows, _TILE), s) if causal else s
+    rate = peak * v["ceiling"] / units * d / (d + v["narrow"])
+    load = b * h * rows / units
+    one = 4.0 * _TILE * d / rate
+    longest = v["tile_s"] + one * (s + v["margin"])
+    compute = load * (v["tile_s"] + one * (mean_keys + v["margin"])) + v["tail"] * longest * np.minimum(load, 1.0)
+    moved = 2.0 * b * (g * s + h * q) * d * element
+    stream = moved / (bandwidth * v["stream"])
+    cache = b * q * (v["token_s"] + v["token_head_s"] * g * d / 128.0)
+    return v["start"] + np.hypot(compute, stream) + cache
+
+
+def decode(
+    v: Mapping[str, float], b: Floats, h: Floats, g: Floats, q: Floats, s: Floats, d: Floats, element: float, bandwidth: float, units: int
+) -> Floats:
+    """Return seconds of one new query in each of ``b`` sequences against ``s`` keys."""
+    tiles = b * g * np.ceil(q * h / g / _TILE)
+    moved = 2.0 * b * (g * s + h * q) * d * element
+    # Slices of the keys occupy idle units; a share of the units draws that share of the bandwidth, up to ``fill`` times its even part.
+    share = np.minimum(1.0, v["fill"] * tiles * np.maximum(s / v["slice"], 1.0) / units)
+    stream = moved / (bandwidth * v["decode_stream"] * share)
+    begin = tiles / units * v["decode_tile_s"] * (d / 128.0) ** _WIDTH_POWER
+    chain = v["key_s"] * np.minimum(s, v["slice"])
+    regroup = np.where((g > 1) & (g < h), v["regroup_s"] + v["regroup_element_s"] * b * h * d, 0.0)
+    joined = (stream**_JOIN + begin**_JOIN) ** (1.0 / _JOIN)
+    return v["decode_start"] + joined + chain + regroup

@@ -1,14 +1,20 @@
 """Time of collective communication over a hierarchy of networks.
 
 Bus bandwidth as in nccl-tests: an all-reduce of S bytes over n devices moves 2(n-1)/n * S through each device, an all-gather,
-reduce-scatter or all-to-all of S bytes in total (n-1)/n * S. Over several tiers the operation is hierarchical: reduce-scatter inside,
-the operation on 1/n of the data across, all-gather inside (Thakur et al., 2005; NCCL's multi-ring is equal in bytes per link).
-Latency: one step a hop on a ring, log2 of the members on a tree; the shorter of the two counts.
+reduce-scatter or all-to-all of S bytes in total (n-1)/n * S. Over several tiers the operation is hierarchical: inside a node on all of
+the data, across nodes on what one device holds (Thakur et al., 2005; the rings of NCCL are equal in bytes per link).
+
+    t = start + hop * steps + wire + 2*sqrt(chunk * wire) + copy
+
+``wire`` is bytes over ``efficiency`` of the sheet bandwidth; the square root is the pipeline: a message is cut into chunks, and the best
+chunk balances the time of one chunk against the latency of all. ``copy`` is the local share of all-gather, reduce-scatter and
+all-to-all. ``steps``: n-1 a phase on a ring, or twice log2 of the nodes on a tree. Switches that reduce (NVLink SHARP) save part of an
+all-reduce of four or more devices. PCIe without peer access goes through host memory and shares it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,52 +22,102 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
-from advisor.cost.kernels.generation import fitted
+from advisor.cost.kernels.generation import KernelParameter, fitted, shared
 from advisor.hardware.platform import NetworkTier
 
 Floats = npt.NDArray[np.float64]
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
-#: Reached over sheet bandwidth by kind of link. Priors: A100 reaches 235 of 300 GB/s, H100 365 of 450 with rings (ml-engineering).
-_EFFICIENCY = {"nvlink": 0.80, "xgmi": 0.70, "pcie": 0.60, "ib": 0.85, "roce": 0.75, "efa": 0.70, "torus": 0.85, "hccs": 0.70}
+
+#: Of a generation of devices.
+PER_GENERATION: tuple[KernelParameter, ...] = (
+    KernelParameter(name="start", prior=7e-6, low=2e-6, high=3e-5, unit="s", meaning="Launch and synchronization of one collective"),
+    KernelParameter(name="hop", prior=1.1e-6, low=2e-7, high=5e-6, unit="s", meaning="One step of a ring inside a node"),
+)
+#: Of a kind of link: efficiency over the sheet bandwidth, and the latency a chunk pays.
+KINDS: Mapping[str, tuple[float, float]] = {
+    "nvlink": (0.85, 4e-6),
+    "xgmi": (0.75, 8e-6),
+    "pcie": (0.70, 4e-6),
+    "ib": (0.85, 2e-5),
+    "roce": (0.75, 2e-5),
+    "efa": (0.70, 3e-5),
+    "torus": (0.85, 4e-6),
+    "hccs": (0.75, 8e-6),
+}
+PER_KIND: tuple[KernelParameter, ...] = (
+    KernelParameter(
+        name="efficiency", prior=0.8, low=0.2, high=1.0, unit="fraction", meaning="Bus bandwidth of long messages over the sheet's"
+    ),
+    KernelParameter(name="chunk", prior=6e-6, low=1e-7, high=5e-4, unit="s", meaning="Latency of one chunk of the pipeline"),
+)
+GLOBAL: tuple[KernelParameter, ...] = (
+    KernelParameter(
+        name="copy", prior=0.3, low=0.05, high=2.0, unit="fraction", meaning="Rate of the local copy over device-memory bandwidth"
+    ),
+    KernelParameter(
+        name="switch", prior=1.25, low=1.0, high=1.8, unit="ratio", meaning="All-reduce bandwidth with reduction in the switch over without"
+    ),
+    KernelParameter(
+        name="contention",
+        prior=2.0,
+        low=0.5,
+        high=3.0,
+        unit="exponent",
+        meaning="Bandwidth lost per doubling of devices that share host memory",
+    ),
+    KernelParameter(name="exchange", prior=0.4, low=0.05, high=1.0, unit="fraction", meaning="Steps of an all-to-all over those of a ring"),
+    KernelParameter(
+        name="gather_rate", prior=0.95, low=0.5, high=1.2, unit="ratio", meaning="Bandwidth of one-phase collectives over the all-reduce's"
+    ),
+)
+#: Generations whose switches reduce.
+_SWITCH_REDUCES = ("hopper", "blackwell")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CollectiveParameters:
-    """``start_s``: one collective's launch and synchronization; ``efficiency``: by kind of link, over the sheet's bandwidth."""
+    """``values`` by name (``start``, ``hop``, ``copy`` …) and ``kinds`` by kind of link: (efficiency, chunk)."""
 
-    start_s: float
-    efficiency: dict[str, float]
+    values: Mapping[str, float]
+    kinds: Mapping[str, tuple[float, float]]
+    switch_reduces: bool
 
 
-def parameters(calibration: Calibration) -> CollectiveParameters:
-    """Return the parameters; priors: 10 µs start and the efficiencies by kind of link."""
-    efficiency = {}
-    for kind, prior in _EFFICIENCY.items():
-        value = fitted(calibration, f"collective.efficiency.{kind}")
-        efficiency[kind] = prior if value is None else value
-    start = fitted(calibration, "collective.start")
-    return CollectiveParameters(start_s=10e-6 if start is None else start, efficiency=efficiency)
+def parameters(calibration: Calibration, generation: str) -> CollectiveParameters:
+    """Return the parameters of a generation; the efficiency of a kind of link is fitted per generation where it was measured."""
+    values = {p.name: shared(calibration, f"collective.{p.name}", generation, p.prior) for p in PER_GENERATION}
+    for p in GLOBAL:
+        value = fitted(calibration, f"collective.{p.name}")
+        values[p.name] = p.prior if value is None else value
+    kinds = {
+        kind: (
+            shared(calibration, f"collective.efficiency.{kind}", generation, efficiency),
+            shared(calibration, f"collective.chunk.{kind}", generation, chunk),
+        )
+        for kind, (efficiency, chunk) in KINDS.items()
+    }
+    return CollectiveParameters(values, kinds, generation in _SWITCH_REDUCES)
+
+
+_WORDS = {
+    "nv": "nvlink",
+    "xgmi": "xgmi",
+    "infinity fabric": "xgmi",
+    "pcie": "pcie",
+    "torus": "torus",
+    "ici": "torus",
+    "hccs": "hccs",
+    "efa": "efa",
+    "roce": "roce",
+    "eth": "roce",
+}
 
 
 def kind_of(tier: NetworkTier) -> str:
-    """Return the class of link a tier belongs to: a key of the efficiency table."""
+    """Return the class of link a tier belongs to: a key of KINDS; unknown networks count as InfiniBand."""
     text = f"{tier.kind} {tier.name}".lower()
-    for word, kind in (
-        ("nv", "nvlink"),
-        ("xgmi", "xgmi"),
-        ("infinity", "xgmi"),
-        ("pcie", "pcie"),
-        ("torus", "torus"),
-        ("ici", "torus"),
-        ("hccs", "hccs"),
-        ("efa", "efa"),
-        ("roce", "roce"),
-        ("eth", "roce"),
-    ):
-        if word in text:
-            return kind
-    return "ib"
+    return next((kind for word, kind in _WORDS.items() if word in text), "ib")
 
 
 def seconds(
@@ -73,31 +129,57 @@ def seconds(
     *,
     stride: Any = 1.0,
     peer_to_peer: bool = True,
+    memory_bytes_per_s: float = 2e12,
+    reducible: bool = True,
 ) -> Floats:
-    """Return seconds of ``op``; 0 for no bytes or a group of one. ``stride``: distance of neighbours in device order."""
+    """Return seconds of ``op``; 0 for no bytes or a group of one.
+
+    ``stride`` is the distance of neighbours in device order; ``reducible`` says that the switch can add the dtype (not int8).
+    """
     if op not in OPERATIONS:
         raise ValueError(f"unknown collective {op!r}; one of {', '.join(OPERATIONS)}")
-    size, members, step = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (size_bytes, group, stride)))
-    members = np.maximum(members, 1.0)
+    size, members, step = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(size_bytes, group, stride))
+    members, step = np.maximum(members, 1.0), np.maximum(step, 1.0)
     total = np.zeros(size.shape)
-    share = size.copy()
-    inside = np.ones(size.shape)
-    rounds = 2.0 if op == "all_reduce" else 1.0
+    share, inside = np.maximum(size, 0.0), np.ones(size.shape)
     for index, tier in enumerate(tiers):
-        reach = np.maximum(np.floor(tier.group / np.maximum(step, 1.0)), 1.0)
-        joined = members if index == len(tiers) - 1 else np.minimum(members, reach)
+        reach = np.maximum(np.floor(tier.group / step), 1.0)
+        joined = members if index == len(tiers) - 1 else np.maximum(np.minimum(members, reach), inside)
         here = np.maximum(joined / inside, 1.0)
-        rate = max(tier.bandwidth_bytes_per_s, 1.0) * p.efficiency[kind_of(tier)]
-        if op == "p2p":
-            # A pair crosses the innermost tier that joins it.
-            wire = np.where(here > 1, share / rate, 0.0)
-            hops = np.where(here > 1, 1.0, 0.0)
-            total = np.maximum(total, wire + hops * tier.latency_s)
-        else:
-            wire = rounds * (here - 1.0) / here * share / rate
-            hops = rounds * np.minimum(here - 1.0, 2.0 * np.log2(np.maximum(here, 1.0)))
-            total = total + wire + hops * tier.latency_s
-            if op != "all_to_all":
-                share = share / here
-        inside = np.maximum(inside, joined)
-    return np.where((size > 0) & (members > 1), p.start_s + total, 0.0)
+        spent = _phase(p, op, share, here, tier, index, peer_to_peer=peer_to_peer, reducible=reducible)
+        # A pair of devices crosses the outermost tier that separates it; other operations pass through every tier.
+        total = np.where(here > 1.0, spent, total) if op == "p2p" else total + spent
+        if op not in ("all_to_all", "p2p"):
+            share = share / here
+        inside = joined
+    if op in ("all_gather", "reduce_scatter", "all_to_all"):
+        total = total + np.maximum(size, 0.0) / members / (p.values["copy"] * memory_bytes_per_s)
+    return np.where((size > 0) & (members > 1), p.values["start"] + total, 0.0)
+
+
+def _phase(
+    p: CollectiveParameters, op: str, share: Floats, here: Floats, tier: NetworkTier, index: int, *, peer_to_peer: bool, reducible: bool
+) -> Floats:
+    """Return seconds of one tier's part: ``share`` bytes over ``here`` members joined by ``tier``."""
+    kind = kind_of(tier)
+    efficiency, chunk = p.kinds[kind]
+    rounds = 2.0 if op == "all_reduce" else 1.0
+    rate = np.full(here.shape, max(tier.bandwidth_bytes_per_s, 1.0) * efficiency)
+    if kind == "pcie" and not peer_to_peer:
+        rate = rate * (2.0 / np.maximum(here, 2.0)) ** p.values["contention"]
+    if op == "all_reduce" and kind == "nvlink" and index == 0 and p.switch_reduces and reducible:
+        rate = np.where(here >= 4.0, rate * p.values["switch"], rate)
+    elif op != "all_reduce":
+        rate = rate * p.values["gather_rate"]
+    # A tier wider than its ring of members (a pair in a node of eight) still owns the device's links alone.
+    fraction = np.where(here > 1.0, 1.0, 0.0) if op == "p2p" else (here - 1.0) / here
+    wire = rounds * fraction * share / rate
+    ring = here - 1.0
+    steps = np.minimum(ring, 2.0 * np.log2(here)) if index > 0 else ring
+    if op == "all_to_all":
+        steps = steps * p.values["exchange"]
+    if op == "p2p":
+        steps = np.minimum(steps, 1.0)
+    # A fast domain's own latency is fitted; a network's is stated by its tier, once a step.
+    hop = p.values["hop"] if index == 0 else max(tier.latency_s, p.values["hop"])
+    return np.where(here > 1.0, rounds * steps * hop + wire + 2.0 * np.sqrt(chunk * wire), 0.0)

@@ -1,6 +1,9 @@
-"""The generation of a device: devices of one generation share their calibrated kernel parameters."""
+"""The generation of a device, and the calibrated kernel parameters its members share."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from advisor.cost.calibration import Calibration
 from advisor.hardware.records import HardwareProfile
@@ -24,15 +27,36 @@ _BY_ARCH = {
     "gfx950": "cdna4",
 }
 
+#: A generation without measurements of its own takes the parameters of its nearest relative before the mean over all.
+RELATIVES: Mapping[str, tuple[str, ...]] = {
+    "volta": ("ampere",),
+    "turing": ("ada", "ampere"),
+    "ampere-consumer": ("ada", "ampere"),
+    "blackwell-consumer": ("ada", "blackwell"),
+    "cdna2": ("cdna3",),
+    "cdna4": ("cdna3",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelParameter:
+    """One parameter of a kernel formula: its prior, physical bounds, unit and meaning."""
+
+    name: str
+    prior: float
+    low: float
+    high: float
+    unit: str
+    meaning: str
+
 
 def generation_of(sheet: HardwareProfile) -> str:
-    """Return the name under which calibrated parameters of the device's relatives are kept (``hopper``, ``cdna3``, ``tpu`` …)."""
-    arch = (sheet.arch or "").lower().removesuffix("a") if (sheet.arch or "").lower().startswith("sm_") else (sheet.arch or "").lower()
+    """Return the name under which parameters of the device's relatives are kept (``hopper``, ``cdna3``, ``tpu`` …)."""
+    arch = (sheet.arch or "").lower()
+    arch = arch.removesuffix("a") if arch.startswith("sm_") else arch
     if arch in _BY_ARCH:
         return _BY_ARCH[arch]
-    if sheet.target in ("tpu", "gaudi", "neuron", "npu", "xpu", "ipu", "mps"):
-        return sheet.target
-    return sheet.target if sheet.target.startswith("cpu") else "any"
+    return sheet.target if sheet.target != "other" else "any"
 
 
 def fitted(calibration: Calibration, name: str) -> float | None:
@@ -42,9 +66,9 @@ def fitted(calibration: Calibration, name: str) -> float | None:
 
 
 def shared(calibration: Calibration, name: str, generation: str, prior: float) -> float:
-    """Return ``name.generation`` where it was fitted, else the mean over generations ``name.any``, else ``prior``."""
-    for key in (f"{name}.{generation}", f"{name}.any"):
-        value = fitted(calibration, key)
+    """Return ``name.<generation>`` where it was fitted, else that of a relative, else the mean ``name.any``, else ``prior``."""
+    for key in (generation, *RELATIVES.get(generation, ()), "any"):
+        value = fitted(calibration, f"{name}.{key}")
         if value is not None:
             return value
     return prior
