@@ -15,7 +15,7 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Base of everything read from a sheet: frozen, and an unknown key is an error."""
 
 
-class Source(Sheet):
+class Source(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where numbers come from: a short tag used in ``sources``, what it is, and where it may be read."""
 
     title: str
@@ -23,14 +23,14 @@ class Source(Sheet):
     date: str | None = None
 
 
-class DeviceLinkSpec(Sheet):
+class DeviceLinkSpec(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The link between devices of one node: total over all links of a device, per direction."""
 
     kind: str
     gb_per_s_per_direction: float | None = None
 
 
-class HardwareProfile(Sheet):
+class HardwareProfile(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A product: one logical device."""
 
     id: str
@@ -63,6 +63,8 @@ class HardwareProfile(Sheet):
     default_system: str | None = None
     aliases: tuple[str, ...] = ()
     """Exact names tools print, compared without case."""
+    short_names: tuple[str, ...] = ()
+    """What people type (``a100``); never used to identify a probed device."""
     pci_ids: tuple[str, ...] = ()
     """``10de:20b2``."""
     sources: dict[str, tuple[str, ...]] = {}
@@ -70,7 +72,7 @@ class HardwareProfile(Sheet):
     notes: str | None = None
 
 
-class NetworkSpec(Sheet):
+class NetworkSpec(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The network between nodes, per node: how many ports at what speed."""
 
     kind: str
@@ -80,7 +82,7 @@ class NetworkSpec(Sheet):
     sources: tuple[str, ...] = ()
 
 
-class TorusSpec(Sheet):
+class TorusSpec(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A torus of chips (TPU): dimensions of the largest slice and the speed of one link per direction."""
 
     dims: int
@@ -89,7 +91,7 @@ class TorusSpec(Sheet):
     sources: tuple[str, ...] = ()
 
 
-class System(Sheet):
+class System(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A node type: which devices, how many, how they are linked, which network."""
 
     id: str
@@ -109,3 +111,18 @@ class System(Sheet):
     aliases: tuple[str, ...] = ()
     sources: dict[str, tuple[str, ...]] = {}
     notes: str | None = None
+
+
+class SourcedValue(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A number with where it comes from."""
+
+    value: float
+    sources: tuple[str, ...]
+    note: str | None = None
+
+
+class Links(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What holds for a kind of link, whatever the device: latency priors of one hop, and the rate of a PCIe lane per direction."""
+
+    latency_us: dict[str, SourcedValue]
+    pcie_gb_per_s_per_lane: dict[int, SourcedValue]
