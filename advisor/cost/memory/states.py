@@ -1,0 +1,41 @@
+"""Model states: weights, gradients and optimizer states of the heaviest stages, and the buffers that gathering needs.
+
+Mixed-precision Adam keeps 16 bytes a parameter: 2 weight, 2 gradient, 12 optimizer (fp32 copy and two moments), or the same 16 as
+fp32 weight, gradient and moments (Rajbhandari et al., ZeRO, SC'20, section 3.1); gradients accumulated in fp32 make it 18.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.cost.terms import Terms
+
+Floats = npt.NDArray[np.float64]
+
+#: Bytes a frozen weight takes when quantized to 4 bits in blocks (nf4 with double quantization; Dettmers et al. 2023: 0.127 bits).
+_NF4_BYTES = 0.516
+
+
+def states(t: Terms, params: Floats) -> dict[str, Floats]:
+    """Return bytes of ``weights``, ``gradients``, ``optimizer_states`` and ``gather_buffers`` for a stage of ``params`` parameters."""
+    shard = np.maximum(t.shard_degree, 1.0)
+    whole_weights = np.where(t.sharded_weights > 0, shard, 1.0)
+    stored = np.where(t.full_precision > 0, 4.0, t.stored_weight_bytes)
+    stored = np.where(t.adapter > 0, t.frozen_bytes, stored)
+    trained = np.where(t.adapter > 0, t.trained_params, params)
+    gradient = np.where(t.full_precision > 0, 4.0, t.gradient_bytes) * trained / np.where(t.sharded_gradients > 0, shard, 1.0)
+    master = np.where(t.full_precision > 0, 0.0, t.master_bytes)
+    moments = np.where(t.optimizer_8bit > 0, 2.0, 8.0)
+    optimizer = (master + moments) * trained / np.where(t.sharded_states > 0, shard, 1.0)
+    edges = t.embedding_params + t.head_params
+    # Fully sharded: the layer at work and the one fetched ahead, and the root's own tables, whole and in working precision.
+    gathered = np.where(t.sharded_weights > 0, (2.0 * t.layer_params + edges) * t.weight_bytes + t.layer_params * t.gradient_bytes, 0.0)
+    gathered = np.where(shard > 1, gathered, np.where((t.sharded_weights > 0) & (stored > t.weight_bytes), gathered, 0.0))
+    on_device = 1.0 - t.offload_params
+    return {
+        "weights": stored * params / whole_weights * on_device,
+        "gradients": gradient,
+        "optimizer_states": optimizer * (1.0 - t.offload_optimizer),
+        "gather_buffers": gathered + t.offload_params * 2.0 * t.layer_params * t.weight_bytes,
+    }
