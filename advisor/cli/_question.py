@@ -1,11 +1,13 @@
-"""The options that every question shares, and how KEY=VALUE lists are read."""
+"""The options that every question shares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+
+from advisor.usecases.pairs import number, pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,7 +31,9 @@ class Whole(click.ParamType):
 WHOLE = Whole()
 
 _OPTIONS = (
-    click.option("--model", required=True, metavar="NAME|FILE", help="A model by name, a config.json, an ONNX file, or path.py:build_model."),
+    click.option(
+        "--model", required=True, metavar="NAME|FILE", help="A model by name, a config.json, an ONNX file, or path.py:build_model."
+    ),
     click.option("--task", default="train", metavar="TASK", help="train, finetune, infer or serve.  [default: train]"),
     click.option("--seq", type=WHOLE, metavar="N", help="Sequence length in tokens.  [default: the model's own maximum]"),
     click.option("--global-batch", type=WHOLE, metavar="N", help="Sequences or images a step.  [default: chosen, the knee]"),
@@ -37,8 +41,16 @@ _OPTIONS = (
     click.option("--output-len", type=WHOLE, metavar="N", help="Generated tokens of a request."),
     click.option("--concurrency", type=WHOLE, metavar="N", help="Requests in flight at once."),
     click.option("--request-rate", type=float, metavar="R", help="Requests a second."),
-    click.option("--objective", default="throughput", metavar="GOAL", help="throughput, latency, cost, energy or memory.  [default: throughput]"),
-    click.option("--limit", "limits", multiple=True, metavar="KEY=VALUE", help="ttft_s, tpot_s, latency_s, memory_bytes_per_device, cost_usd, devices (at most); throughput (at least)."),
+    click.option(
+        "--objective", default="throughput", metavar="GOAL", help="throughput, latency, cost, energy or memory.  [default: throughput]"
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="ttft_s, tpot_s, latency_s, memory_bytes_per_device, cost_usd, devices (at most); throughput (at least).",
+    ),
     click.option("--fix", "fixes", multiple=True, metavar="KEY=VALUE", help="Pin a field of the plan, as in precision=bf16."),
     click.option("--price", "prices", multiple=True, metavar="PROFILE=USD_PER_HOUR", help="What a device-hour costs you."),
     click.option("--seed", type=int, default=0, metavar="N", help="Seed of the search.  [default: 0]"),
@@ -80,36 +92,6 @@ def request_from(options: dict[str, Any], hardware: str | None = None) -> Any:
         seed=options["seed"],
         given=frozenset(given),
     )
-
-
-def pairs(values: Iterable[str], option: str) -> dict[str, str]:
-    """Return KEY=VALUE words (each may hold several, joined by commas) as a dictionary; UsageError for anything else."""
-    from advisor.errors import UsageError
-
-    found: dict[str, str] = {}
-    for word in (part for value in values for part in value.split(",") if part.strip()):
-        key, sign, value = (part.strip() for part in word.partition("="))
-        if not (key and sign and value):
-            raise UsageError(f"{option} takes KEY=VALUE, not {word!r}", code="NOT-A-PAIR")
-        if found.get(key, value) != value:
-            raise UsageError(f"{option} gives {key} twice: {found[key]} and {value}", code="GIVEN-TWICE")
-        found[key] = value
-    return found
-
-
-def number(text: str, what: str) -> float:
-    """Return a finite number, or UsageError naming ``what``."""
-    import math
-
-    from advisor.errors import UsageError
-
-    try:
-        value = float(text)
-    except ValueError:
-        raise UsageError(f"{what} is a number, not {text!r}", code="NOT-A-NUMBER") from None
-    if not math.isfinite(value):
-        raise UsageError(f"{what} is a finite number, not {text!r}", code="NOT-A-NUMBER")
-    return value
 
 
 def _check_limits(limits: dict[str, float]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+from advisor.report.console import console as console
 
 
 def jsonable(value: Any) -> Any:
@@ -32,15 +33,6 @@ def emit(document: dict[str, Any], as_json: bool, render: Callable[[dict[str, An
         click.echo(json.dumps(jsonable(document), indent=1, ensure_ascii=False))
     else:
         render(document)
-
-
-def console(*, stderr: bool = False) -> Any:
-    """Return a rich console; plain text where the stream is no terminal or NO_COLOR is set."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 118
-    return Console(stderr=stderr, highlight=False, width=width, soft_wrap=not stream.isatty())
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

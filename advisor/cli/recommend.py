@@ -39,7 +39,9 @@ def command(ctx: click.Context, as_json: bool, top: int | None, exhaustive: bool
     if measure:
         from advisor.usecases.measure import recommend_measured
 
-        answer = recommend_measured(request, database_url=ctx.obj.database_url, budget_s=budget, top=top, progress=lambda text: click.echo(text, err=True))
+        answer = recommend_measured(
+            request, database_url=ctx.obj.database_url, budget_s=budget, top=top, progress=lambda text: click.echo(text, err=True)
+        )
     else:
         from advisor.usecases.recommend import recommend
 

@@ -172,19 +172,27 @@ def _covers(p: PlanTable, can: Capability) -> Array:
 
 RULES: tuple[Rule, ...] = (
     Rule("DEGREES", "dp {dp} · tp {tp} · pp {pp} · cp {cp} is not the {devices} devices", _degrees),
-    Rule("DEVICES", "the plan uses {devices} devices, there are {platform_devices}", lambda p, c: p.columns["devices"] <= c.platform.devices),
+    Rule(
+        "DEVICES", "the plan uses {devices} devices, there are {platform_devices}", lambda p, c: p.columns["devices"] <= c.platform.devices
+    ),
     Rule("BATCH", "micro-batch {micro_batch} · accumulation {grad_accumulation} · dp {dp} is not the global batch {global_batch}", _batch),
     Rule("TRANSFORMER-ONLY", "{model} has no transformer layers to split: only data parallelism applies", _dense_only),
     Rule("HEADS", "{heads} attention heads cannot be divided by tp {tp}", lambda p, c: _divides(c.size("heads"), p.columns["tp"])),
     Rule("KV-HEADS", "{kv_heads} key-value heads cannot be divided by tp {tp}", _kv_heads),
     Rule("FFN", "the MLP width {ffn_hidden} cannot be divided by tp {tp}", lambda p, c: _divides(c.size("ffn_hidden"), p.columns["tp"])),
     Rule("LAYERS", "{layers} layers cannot be divided by pp {pp} · vpp {vpp}", _layers),
-    Rule("INTERLEAVING", "vpp {vpp} needs pp above 1 and micro-batches ({grad_accumulation}) that are a multiple of pp {pp}", _interleaving),
+    Rule(
+        "INTERLEAVING", "vpp {vpp} needs pp above 1 and micro-batches ({grad_accumulation}) that are a multiple of pp {pp}", _interleaving
+    ),
     Rule("CONTEXT", "a sequence of {seq_len} cannot be divided into {cp} balanced parts", _context),
     Rule("SEQUENCE", "sequence parallelism needs tp above 1 and a sequence of {seq_len} that tp · cp divides", _sequence),
     Rule("EXPERTS", "ep {ep} must divide the {experts} experts and dp · cp · tp", _experts),
     Rule("SHARD-DEGREE", "shard degree {shard_degree} does not go with sharding {sharding} over dp · cp = {dp_cp}", _shard_degree),
-    Rule("ZERO-PIPELINE", "{sharding} gathers every layer for every micro-batch and does not combine with pipeline parallelism", _sharded_pipeline),
+    Rule(
+        "ZERO-PIPELINE",
+        "{sharding} gathers every layer for every micro-batch and does not combine with pipeline parallelism",
+        _sharded_pipeline,
+    ),
     Rule("PRECISION", "{precision} is not possible: {precision_obstacle}", _precision),
     Rule("ATTENTION", "flash attention needs compute capability 8.0, {profile} is {arch}", _attention),
     Rule("FRAMEWORK", "{framework} does not do {task} on {target} here", _framework),
@@ -202,7 +210,9 @@ def legal_mask(plans: PlanTable, context: Context) -> Array:
 
 def violations(plan: Plan, context: Context) -> list[tuple[str, str]]:
     """Return the (code, sentence) of every rule that ``plan`` breaks; empty when it is legal."""
-    smallest = min(getattr(plan, name) for name in ("micro_batch", "grad_accumulation", "global_batch", "dp", "tp", "pp", "vpp", "cp", "ep"))
+    smallest = min(
+        getattr(plan, name) for name in ("micro_batch", "grad_accumulation", "global_batch", "dp", "tp", "pp", "vpp", "cp", "ep")
+    )
     if min(smallest, plan.shard_degree, plan.devices, plan.threads) < 1 or plan.adapter_rank < 0:
         return [("POSITIVE", "every degree, batch and count of a plan is at least 1")]
     table = PlanTable.of([plan])

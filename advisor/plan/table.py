@@ -15,7 +15,18 @@ from advisor.plan.records import PLAN_FIELDS, Plan
 Array = npt.NDArray[Any]
 
 #: Columns that hold names; the others hold integers (``sequence_parallel`` 0 or 1).
-NAME_COLUMNS = ("framework", "execution", "precision", "quantization", "sharding", "recompute", "offload", "optimizer", "adapter", "attention")
+NAME_COLUMNS = (
+    "framework",
+    "execution",
+    "precision",
+    "quantization",
+    "sharding",
+    "recompute",
+    "offload",
+    "optimizer",
+    "adapter",
+    "attention",
+)
 INT_COLUMNS = tuple(name for name in PLAN_FIELDS if name not in NAME_COLUMNS)
 
 

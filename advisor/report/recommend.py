@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.cli.output import console
+from advisor.report.console import console
 from advisor.units import GIB, format_bytes, format_rate, format_seconds
 
 _BAR = 24
@@ -36,7 +36,9 @@ def render_recommendation(document: dict[str, Any]) -> None:
     for note in document["notes"]:
         out.print(f"note: {escape(note)}")
     search = document["search"]
-    out.print(f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]")
+    out.print(
+        f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]"
+    )
     if best is not None:
         out.print(f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format torchrun --out launch/[/]")
 

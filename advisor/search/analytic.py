@@ -114,7 +114,9 @@ def simplicity(plans: PlanTable, rows: Array) -> tuple[Array, ...]:
     )
 
 
-def best_plan(model: Model, workload: Workload, platform: Platform, calibration: Calibration, fixed: Mapping[str, Any] | None = None) -> Plan | None:
+def best_plan(
+    model: Model, workload: Workload, platform: Platform, calibration: Calibration, fixed: Mapping[str, Any] | None = None
+) -> Plan | None:
     """Return the plan that a recommendation would choose, or None if nothing fits."""
     ranking = rank(model, workload, platform, calibration, fixed)
     return ranking.plans.plan(int(ranking.order[0])) if len(ranking.order) else None

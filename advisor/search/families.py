@@ -9,7 +9,14 @@ import numpy as np
 from advisor.plan.records import Plan, Workload
 from advisor.plan.table import Array, PlanTable
 
-TRAIN_FAMILIES = ("data parallel", "sharded data parallel", "tensor parallel", "pipeline parallel", "tensor + pipeline parallel", "context parallel")
+TRAIN_FAMILIES = (
+    "data parallel",
+    "sharded data parallel",
+    "tensor parallel",
+    "pipeline parallel",
+    "tensor + pipeline parallel",
+    "context parallel",
+)
 INFER_FAMILIES = ("one device", "replicas", "tensor parallel", "pipeline parallel", "tensor + pipeline parallel")
 
 
@@ -39,4 +46,15 @@ def family_of(plan: Plan, workload: Workload) -> str:
 
 def shape_key(plan: Plan) -> tuple[Any, ...]:
     """Return what makes two plans look alike to a reader: they differ only in how the batch is cut or in fine knobs."""
-    return (plan.framework, plan.execution, plan.precision, plan.quantization, plan.dp, plan.tp, plan.pp, plan.cp, plan.sharding, plan.offload)
+    return (
+        plan.framework,
+        plan.execution,
+        plan.precision,
+        plan.quantization,
+        plan.dp,
+        plan.tp,
+        plan.pp,
+        plan.cp,
+        plan.sharding,
+        plan.offload,
+    )

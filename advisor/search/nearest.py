@@ -93,7 +93,9 @@ def _smaller_jobs(
     if workload.is_training:
         tries.append(("offload to the host's memory", workload, True))
     if workload.global_batch is not None and workload.global_batch > platform.devices:
-        tries.append((f"a batch of {platform.devices} instead of {workload.global_batch}", replace(workload, global_batch=platform.devices), False))
+        tries.append(
+            (f"a batch of {platform.devices} instead of {workload.global_batch}", replace(workload, global_batch=platform.devices), False)
+        )
     if workload.seq_len >= 1024 and model.sample == "sequence":
         half = workload.seq_len // 2
         shorter = replace(workload, seq_len=half, input_len=_half(workload.input_len), output_len=_half(workload.output_len))

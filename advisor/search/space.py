@@ -48,9 +48,7 @@ def context_for(model: Model, workload: Workload, platform: Platform) -> Context
         if platform.frameworks is not None and spec.name not in platform.frameworks:
             continue
         can = tuple(
-            c
-            for c in spec.capabilities
-            if workload.task in c.tasks and platform.profile.target in c.targets and model.kind in c.kinds
+            c for c in spec.capabilities if workload.task in c.tasks and platform.profile.target in c.targets and model.kind in c.kinds
         )
         if can:
             capabilities[spec.name] = can

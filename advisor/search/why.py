@@ -77,7 +77,11 @@ def _precision(model: Model, platform: Platform, plan: Plan, workload: Workload)
 def _parallelism(platform: Platform, plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
     if platform.devices == 1 and plan.devices == 1:
         return []
-    used = [f"{word} {degree}" for word, degree in (("data", plan.dp), ("tensor", plan.tp), ("pipeline", plan.pp), ("context", plan.cp)) if degree > 1]
+    used = [
+        f"{word} {degree}"
+        for word, degree in (("data", plan.dp), ("tensor", plan.tp), ("pipeline", plan.pp), ("context", plan.cp))
+        if degree > 1
+    ]
     text = "parallelism " + (" × ".join(used) or "none")
     if plan.sharding != "none":
         text += f", {plan.sharding} over {plan.shard_degree}"
@@ -92,14 +96,20 @@ def _recompute(plan: Plan, estimate: Estimate, platform: Platform) -> list[Reaso
     if plan.recompute == "none":
         return []
     total = sum(estimate.time_parts_s.values()) or 1.0
-    text = f"{plan.recompute} recomputation of activations costs {format_seconds(cost)} a step ({100 * cost / total:.0f} %), and without it the plan is worse or does not fit"
+    text = (
+        f"{plan.recompute} recomputation of activations costs {format_seconds(cost)} a step ({100 * cost / total:.0f} %); "
+        "without it the plan is slower or does not fit"
+    )
     return [Reason(code="RECOMPUTE", text=text, value=cost)]
 
 
 def _batch(workload: Workload, plan: Plan) -> list[Reason]:
     if workload.global_batch is not None:
         return []
-    text = f"batch {plan.global_batch} is the knee: the smallest that reaches 95 % of the best throughput; a larger one only costs memory and latency"
+    text = (
+        f"batch {plan.global_batch} is the knee: the smallest that reaches 95 % of the best throughput; "
+        "a larger one only costs memory and latency"
+    )
     return [Reason(code="BATCH-KNEE", text=text, value=plan.global_batch)]
 
 

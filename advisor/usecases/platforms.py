@@ -79,7 +79,9 @@ def local_hardware(database_url: str | None = None) -> ResolvedHardware:
 def usable_frameworks(machine: Machine, target: str) -> tuple[str, ...]:
     """Return the frameworks of this machine that can use ``target``; one not asked yet counts as usable if it is installed."""
     return tuple(
-        f.name for f in machine.frameworks if (f.state == "usable" and (target in f.targets or not f.targets)) or (f.state == "unknown" and f.version)
+        f.name
+        for f in machine.frameworks
+        if (f.state == "usable" and (target in f.targets or not f.targets)) or (f.state == "unknown" and f.version)
     )
 
 

@@ -113,7 +113,9 @@ def _check(r: Request) -> None:
     if not r.model.strip():
         raise UsageError("--model needs a name or a file", "`advisor models list` shows the names", code="NO-MODEL")
     if not r.hardware.strip():
-        raise UsageError("--hardware needs a device, as in 8xa100-sxm4-80gb, or `local`", "`advisor hardware list` shows them", code="NO-HARDWARE")
+        raise UsageError(
+            "--hardware needs a device, as in 8xa100-sxm4-80gb, or `local`", "`advisor hardware list` shows them", code="NO-HARDWARE"
+        )
     if r.task not in TASKS:
         raise UsageError(f"unknown task {r.task!r}", f"one of {', '.join(TASKS)}", code="UNKNOWN-TASK")
     if r.objective not in OBJECTIVES:

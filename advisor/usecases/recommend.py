@@ -54,8 +54,8 @@ def rank_question(question: Question, calibration: Calibration) -> Ranking:
     context = context_for(question.model, question.workload, question.platform)
     if not context.capabilities:
         raise UsageError(
-            f"no framework {'usable here ' if question.hardware.local else ''}does {question.workload.task} of a {question.model.kind} model "
-            f"on {question.platform.profile.target}",
+            f"no framework {'usable here ' if question.hardware.local else ''}does {question.workload.task} "
+            f"of a {question.model.kind} model on {question.platform.profile.target}",
             "`advisor probe` shows what is installed" if question.hardware.local else None,
             code="NO-FRAMEWORK",
         )
@@ -273,7 +273,11 @@ def summary(plan: Plan) -> str:
     words = [plan.precision]
     if plan.quantization != "none":
         words.append(plan.quantization)
-    words += [f"{name}={degree}" for name, degree in (("dp", plan.dp), ("tp", plan.tp), ("pp", plan.pp), ("vpp", plan.vpp), ("cp", plan.cp), ("ep", plan.ep)) if degree > 1]
+    words += [
+        f"{name}={degree}"
+        for name, degree in (("dp", plan.dp), ("tp", plan.tp), ("pp", plan.pp), ("vpp", plan.vpp), ("cp", plan.cp), ("ep", plan.ep))
+        if degree > 1
+    ]
     if plan.sharding != "none":
         words.append(plan.sharding)
     words.append(f"micro-batch {plan.micro_batch}" + (f" × {plan.grad_accumulation}" if plan.grad_accumulation > 1 else ""))
