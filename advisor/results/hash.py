@@ -22,14 +22,17 @@ NAMESPACE = uuid.UUID("6f7a3f0e-5b1c-5d0a-9a43-0b6c4b0f2d11")
 
 def clean(value: Any) -> Any:
     """Return ``value`` as both databases can hold it: JSON types only, non-finite numbers None, no NUL, no lone surrogate."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        if value.isascii():
-            return value.replace("\x00", "\ufffd") if "\x00" in value else value
+    kind = type(value)
+    if kind is str:
+        if value.isascii() and "\x00" not in value:
+            return value
         return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if value is None or kind is int or kind is bool:
+        return value
+    if isinstance(value, bool | int | float | str):  # subclasses, such as the members of an enum
+        return clean(next(base for base in (bool, int, float, str) if isinstance(value, base))(value))
     if isinstance(value, Mapping):
         return {clean(str(key)): clean(item) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes):
@@ -40,23 +43,27 @@ def clean(value: Any) -> Any:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, float):
+    kind = type(value)
+    if kind is float:
         return int(value) if value.is_integer() else value
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: _canonical(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if kind is list:
         return [_canonical(item) for item in value]
     return value
 
 
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def canonical_json(value: Any) -> str:
     """Return the canonical JSON text of a value that ``clean`` has been through."""
-    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _encode(_canonical(value))
 
 
-def content_hash(value: Any) -> str:
-    """Return the SHA-256 of the canonical JSON of ``value``, in hexadecimal."""
-    return hashlib.sha256(canonical_json(clean(value)).encode("utf-8")).hexdigest()
+def content_hash(value: Any, *, cleaned: bool = False) -> str:
+    """Return the SHA-256 of the canonical JSON of ``value``, in hexadecimal; ``cleaned`` says that ``clean`` has seen it."""
+    return hashlib.sha256(canonical_json(value if cleaned else clean(value)).encode("utf-8")).hexdigest()
 
 
 def pack_samples(seconds: Sequence[float] | None) -> bytes | None:

@@ -73,14 +73,17 @@ def conditions(connection: Connection, filters: Filters) -> list[ColumnElement[b
 
 
 def device_ids(connection: Connection, text: str) -> list[str]:
-    """Return the ids of the devices that ``text`` means: by id, name or profile exactly; where there is none, by a part of the name."""
-    rows = connection.execute(sa.select(Device.id, Device.key, Device.name, Device.profile, Device.hw_class)).all()
+    """Return the ids of the devices that ``text`` means.
+
+    The id of a probed device or a profile's name means exactly that (``cuda:1`` is not ``cuda:10``); anything else is a part of a name.
+    """
+    rows = connection.execute(sa.select(Device.id, Device.machine_id, Device.key, Device.name, Device.profile, Device.hw_class)).all()
     low = text.lower()
-    exact = [row.id for row in rows if low in {str(part).lower() for part in row[:4] if part}]
+    exact = [row.id for row in rows if low in {row.id, str(row.profile).lower(), row.key.lower() if row.machine_id else ""}]
     if exact:
         return exact
     wanted = _squash(text)
-    return [row.id for row in rows if any(part and wanted in _squash(part) for part in row[1:])]
+    return [row.id for row in rows if any(part and wanted in _squash(part) for part in row[2:])]
 
 
 def _squash(text: str) -> str:

@@ -22,7 +22,7 @@ def insert_new(connection: Connection, table: type, rows: Sequence[Mapping[str, 
         return 0
     columns = list(table.__table__.columns.keys())  # type: ignore[attr-defined]
     make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table).on_conflict_do_nothing()
+    statement = make(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     new = 0
     for start in range(0, len(rows), BATCH):
         batch = [{name: row.get(name) for name in columns} for row in rows[start : start + BATCH]]
