@@ -28,8 +28,8 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 }
 
 #: Keys that change neither shapes nor counts. What is in neither this set nor read by a family is reported.
-HARMLESS = frozenset(
-    """_name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens bos_token_id
+_HARMLESS_KEYS = """_name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+    bos_token_id
     chunk_size_feed_forward classifier_dropout cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample
     dtype early_stopping eos_token_id exponential_decay_length_penalty family finetuning_task forced_bos_token_id
     forced_eos_token_id gradient_checkpointing hidden_act hidden_activation activation_function id2label init_std initializer_factor
@@ -48,8 +48,8 @@ HARMLESS = frozenset(
     ep_size unused_token apply_residual_connection_post_layernorm masked_softmax_fusion slow_but_exact position_embedding_type
     image_mean image_std normalize_before do_layer_norm_before aliases cache_implementation num_logits_to_keep
     original_max_position_embeddings bos_token eos_token transformers.js_config hidden_dropout resid_pdrop embd_pdrop attn_pdrop
-    rope_interleaved rope_interleave max_window_layers use_mrope router_z_loss_coef""".split()
-)
+    rope_interleaved rope_interleave max_window_layers use_mrope router_z_loss_coef"""
+HARMLESS = frozenset(_HARMLESS_KEYS.split())
 _HARMLESS_ENDS = ("_dropout", "_token_id", "_pdrop", "_token_ids", "_eps", "_epsilon", "_theta", "_std", "_loss_coef", "_factor", "_init")
 
 #: No dimension of a network known today comes near it; it keeps nonsense from becoming a loop that never ends.

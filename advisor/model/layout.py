@@ -44,6 +44,8 @@ class Layout:
     embedding_size: int | None = None
     """Width of the token table where it is not ``hidden`` (a projection follows)."""
     embedding_projection_bias: bool = True
+    positions_at_hidden: bool = False
+    """Positions are added after that projection, at the layers' width."""
     lm_head: bool = True
     lm_head_bias: bool = False
     mlm_transform: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from advisor.errors import UnknownName, UsageError
@@ -97,7 +97,7 @@ def _spellings() -> list[str]:
     return [spelling for family in families() for entry in family.entries for spelling in (entry.name, *entry.aliases)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _built(name: str) -> Model:
     """Build a member of the zoo; its configuration must be understood to the last key."""
     entry = next(entry for family in families() for entry in family.entries if entry.name == name)

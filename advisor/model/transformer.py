@@ -147,8 +147,9 @@ def embedding_block(t: Transformer, layout: Layout) -> Block:
     b.weights(t.vocab * width, split="vocab")
     b.elementwise("embedding", width, width, split="vocab")
     if t.learned_positions:
-        b.weights((layout.position_rows or t.max_seq) * width)
-        b.elementwise("positions", 2 * width, width)
+        place = t.hidden if layout.positions_at_hidden else width
+        b.weights((layout.position_rows or t.max_seq) * place)
+        b.elementwise("positions", 2 * place, place)
     b.weights(layout.token_types * width)
     if layout.embedding_norm:
         b.norm("embedding.norm", width, bias=layout.biased(layout.norm_bias, t))

@@ -26,7 +26,7 @@ def gpt_neo(c: Fields, name: str) -> Model:
     t = sizes(c, gated=False, norm="layernorm", tied=True, learned=True, ffn_default=4 * c.integer("hidden_size"))
     window = c.integer("window_size", default=256)
     c.ignore("attention_layers", "attention_types", "attention_dropout", "embed_dropout")
-    kinds = (
+    kinds: tuple[LayerKind, ...] = (
         LayerKind(name="global layer", repeat=t.layers - t.layers // 2),
         LayerKind(name="local layer", repeat=t.layers // 2, window=window),
     )
