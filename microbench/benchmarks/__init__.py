@@ -1,0 +1,1 @@
+"""One file a benchmark. Each binds BENCHMARK (see ``microbench.plugin``)."""

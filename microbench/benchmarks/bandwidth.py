@@ -1,0 +1,100 @@
+"""Bandwidth: copy, scale, add and triad over working sets that lie in the L2 cache, in the last cache and in memory.
+
+Bytes are counted as STREAM does (McCalpin): two arrays for copy and scale, three for add and triad, reads for ownership not counted.
+Cache levels are hot (the arrays are used again and again); in memory each array is at least four times the last cache, so cold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from microbench.plugin import Benchmark
+from microbench.protocol import Case
+from microbench.reference import WrongResult, generator, largest_error, uniform
+
+#: Arrays that one pass reads or writes.
+ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
+OPERATIONS = tuple(ARRAYS)
+ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
+FACTOR = 1.5
+#: Assumed where the system does not tell its caches.
+DEFAULT_CACHES = {"2": 1 << 20, "3": 16 << 20}
+
+
+def work(params: Mapping[str, Any]) -> float:
+    """Return the bytes one pass moves."""
+    return float(params["bytes"])
+
+
+def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return working sets for each level: half of one core's L2, a quarter of the last cache, four last caches an array.
+
+    A quarter, because the last cache is shared with others whom one does not see. An array in memory takes at most 1/16 of what
+    is available.
+    """
+    caches = {int(level): size for level, size in (plan.get("caches") or DEFAULT_CACHES).items()}
+    last = max(caches.values())
+    arrays = {"memory": min(max(4 * last, 64 << 20), int(plan.get("memory_bytes") or 4 << 30) // 16)}
+    if 2 in caches:
+        arrays["L2"] = caches[2] // 2 // 3
+    if 3 in caches:
+        arrays["L3"] = caches[3] // 4 // 3
+    operations = ("copy", "scale", "triad") if plan.get("quick") else OPERATIONS
+    rows = []
+    for level in ("L2", "L3", "memory"):
+        if level in arrays:
+            size = arrays[level] // 4096 * 4096
+            rows += [{"operation": name, "level": level, "bytes": ARRAYS[name] * size} for name in operations]
+    return rows
+
+
+class BandwidthProblem:
+    """Arrays b and c of equal length and what each operation makes of them in a: b, FACTOR b, b + c, b + FACTOR c."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.operation = str(case.params["operation"])
+        if self.operation not in ARRAYS or case.dtype not in ELEMENT_BYTES:
+            raise ValueError(f"no operation {self.operation!r} in {case.dtype}")
+        count = int(case.params["bytes"]) // ARRAYS[self.operation] // ELEMENT_BYTES[case.dtype]
+        self.dtype, self.work = case.dtype, work(case.params)
+        block = uniform(generator(seed, "bandwidth"), (min(count, 1 << 20),), case.dtype)
+        names = ("b", "c") if ARRAYS[self.operation] == 3 else ("b",)
+        self.inputs = {name: np.resize(np.roll(block, i), count) for i, name in enumerate(names)}
+        self.inputs["factor"] = FACTOR
+
+    def check(self, result: Any) -> float:
+        """Compare every 97th element and both ends with float64; every element must be finite."""
+        got = np.asarray(result)
+        if got.shape != self.inputs["b"].shape:
+            raise WrongResult(f"the result has shape {got.shape}, not {self.inputs['b'].shape}", float("inf"))
+        if not np.isfinite(got).all():
+            raise WrongResult("part of the result was not written (NaN or infinite)", float("inf"))
+        where = np.r_[0 : got.size : 97, max(0, got.size - 64) : got.size]
+        b = self.inputs["b"][where].astype(np.float64)
+        c = self.inputs["c"][where].astype(np.float64) if "c" in self.inputs else 0.0
+        want = {"copy": b, "scale": FACTOR * b, "add": b + c, "triad": b + FACTOR * c}[self.operation]
+        error = largest_error(got[where], want)
+        tolerance = {"fp64": 2.0**-50, "fp32": 2.0**-21, "fp16": 2.0**-8, "bf16": 2.0**-5}[self.dtype]
+        if not error <= tolerance:
+            raise WrongResult(f"relative error {error:.2g}, tolerance of {self.dtype} is {tolerance:.2g}", error)
+        return error
+
+
+def problem(case: Case, seed: int) -> BandwidthProblem:
+    """Return the inputs and the reference of ``case``."""
+    return BandwidthProblem(case, seed)
+
+
+BENCHMARK = Benchmark(
+    name="bandwidth",
+    title="copy, scale, add and triad in cache and in memory",
+    metric="bytes_per_s",
+    unit="B/s",
+    cases=cases,
+    work=work,
+    problem=problem,
+    threads="all,one",
+)

@@ -1,0 +1,96 @@
+"""From what is wanted to Requests: which backend runs which cases with how many threads.
+
+A specification is a JSON object::
+
+    {"benchmarks": ["gemm"], "backends": ["torch"], "dtypes": null, "shapes": null, "quick": false, "threads": 2, "device": "cpu",
+     "networks": null}
+
+``backends`` and ``dtypes`` null: all that are present, all that each backend supports. ``shapes`` (lists of m, n, k) replaces the
+default GEMM shapes; ``networks`` (see the model benchmark) the default networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from microbench import conditions
+from microbench.plugin import Backend, Benchmark, backends, benchmarks, load_backend
+from microbench.protocol import Case, Request
+
+
+def catalogue() -> dict[str, Any]:
+    """Return what can be measured here: benchmarks, and backends with their presence, dtypes and the command that brings them."""
+    return {
+        "benchmarks": {b.name: {"title": b.title, "metric": b.metric, "unit": b.unit} for b in benchmarks().values()},
+        "backends": {
+            b.name: {
+                "present": b.present,
+                "install": b.install,
+                "devices": list(b.devices),
+                "dtypes": {name: list(kinds) for name, kinds in b.dtypes.items()},
+            }
+            for b in backends().values()
+        },
+    }
+
+
+def requests(specification: Mapping[str, Any]) -> list[Request]:
+    """Return one Request for each (backend, thread setting), cases ordered by benchmark, then shape with least work first.
+
+    LookupError names an unknown benchmark or backend.
+    """
+    known = benchmarks()
+    wanted = list(specification.get("benchmarks") or known)
+    for name in wanted:
+        if name not in known:
+            raise LookupError(f"unknown benchmark {name!r}")
+    names = specification.get("backends")
+    chosen = [load_backend(n) for n in names] if names else [b for b in backends().values() if b.present]
+    labels = list(names) if names else [b.name for b in chosen]
+    facts = {"caches": conditions.cache_bytes(), "memory_bytes": conditions.available_memory_bytes(), **specification}
+    threads = int(specification.get("threads") or conditions.cpus_in_use())
+    result = []
+    for label, backend in zip(labels, chosen, strict=True):
+        for count in dict.fromkeys((threads, 1)):
+            cases = [
+                case
+                for name in wanted
+                if count == threads or "one" in known[name].threads.split(",") or not facts.get("quick")
+                if count == threads or known[name].threads != "never-one"
+                for case in _cases(known[name], backend, facts)
+            ]
+            if cases:
+                result.append(
+                    Request(
+                        backend=label,
+                        device=str(specification.get("device") or "cpu"),
+                        threads=count,
+                        cases=tuple(cases),
+                        budget_s=0.0,
+                        quick=bool(facts.get("quick")),
+                    )
+                )
+    return result
+
+
+def _cases(benchmark: Benchmark, backend: Backend, facts: Mapping[str, Any]) -> list[Case]:
+    """Return the cases of one benchmark on one backend; those of one shape lie together, so that they share their inputs."""
+    supported = backend.dtypes.get(benchmark.name, ())
+    dtypes = facts.get("dtypes") or supported
+    if not supported and facts.get("backends") is None:
+        return []
+    rows: list[tuple[float, int, Case]] = []
+    for order, dtype in enumerate(dtypes):
+        variants = backend.variants.get(f"{benchmark.name}:{dtype}", backend.variants.get(benchmark.name, ())) if benchmark.variant else ()
+        if facts.get("quick") and dtype != "fp32":
+            variants = variants[:1]
+        for params in benchmark.cases({**facts, "dtype": dtype}):
+            for variant in variants or (None,):
+                if variant is None or benchmark.variant in params:
+                    full = dict(params)
+                else:
+                    full = {**params, str(benchmark.variant): variant}
+                rows.append((benchmark.work(params), order, Case(benchmark=benchmark.name, dtype=dtype, params=full)))
+    rows.sort(key=lambda row: row[:2])
+    return [case for _, _, case in rows]
