@@ -156,11 +156,13 @@ class Framework:
 
     name: str
     version: str | None
-    state: State | Literal["absent"]
+    state: State
+    """``no_library`` with the reason "not installed" where it is absent; ``unknown`` where it was not asked yet."""
     reason: str | None
     targets: tuple[str, ...] = ()
     build: str | None = None
     fix: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,90 @@
+"""JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.frameworks._host import cpu_target
+from advisor.frameworks._spec import Capability, FrameworkSpec
+
+#: Platform names of PJRT plug-ins to Device targets.
+_PLATFORMS = {"cuda": "cuda", "gpu": "cuda", "rocm": "rocm", "tpu": "tpu", "METAL": "mps", "metal": "mps", "neuron": "neuron", "xpu": "xpu"}
+
+
+def query() -> dict[str, Any]:
+    """Return the platforms JAX initializes here."""
+    import jax
+    import jaxlib
+
+    devices = jax.devices()
+    targets = [cpu_target()]
+    for device in devices:
+        platform = str(device.platform)
+        if platform == "cpu":
+            continue
+        version = str(getattr(device.client, "platform_version", "")).lower()
+        target = "rocm" if platform == "gpu" and "rocm" in version else _PLATFORMS.get(platform, "other")
+        if target not in targets:
+            targets.append(target)
+    detail = {
+        "jaxlib": jaxlib.__version__,
+        "default_backend": jax.default_backend(),
+        "devices": [{"kind": str(device.device_kind), "platform": str(device.platform)} for device in devices],
+    }
+    build = next((target for target in targets if not target.startswith("cpu")), "cpu")
+    return {"version": jax.__version__, "build": build, "targets": targets, "detail": detail}
+
+
+FRAMEWORK = FrameworkSpec(
+    name="jax",
+    title="JAX",
+    distributions=("jax",),
+    module="jax",
+    install="pip install jax",
+    query=query,
+    bench_backend="jax",
+    capabilities=(
+        Capability(
+            tasks=("train", "finetune"),
+            targets=("tpu", "cuda", "rocm"),
+            executions=("jit",),
+            precisions=("bf16", "fp32"),
+            shardings=("none", "fsdp", "hsdp"),
+            data_parallel=True,
+            tensor_parallel=True,
+            pipeline_parallel=True,
+            context_parallel=True,
+            expert_parallel=True,
+            sequence_parallel=True,
+            recomputes=("none", "selective", "full"),
+            attentions=("flash", "fused", "math"),
+        ),
+        Capability(
+            tasks=("train", "finetune"),
+            targets=("cpu-x86", "cpu-arm", "cpu-other"),
+            executions=("jit",),
+            precisions=("fp32", "bf16"),
+            recomputes=("none", "full"),
+            attentions=("math",),
+        ),
+        Capability(
+            tasks=("infer", "serve"),
+            targets=("tpu", "cuda", "rocm"),
+            executions=("jit",),
+            precisions=("bf16", "fp32"),
+            quantizations=("none", "int8"),
+            data_parallel=True,
+            tensor_parallel=True,
+            optimizers=("none",),
+            attentions=("fused", "math"),
+        ),
+        Capability(
+            tasks=("infer", "serve"),
+            targets=("cpu-x86", "cpu-arm", "cpu-other"),
+            executions=("jit",),
+            precisions=("fp32", "bf16"),
+            optimizers=("none",),
+            attentions=("math",),
+        ),
+    ),
+)
