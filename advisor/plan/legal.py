@@ -51,69 +51,71 @@ class Rule:
     check: Check
 
 
-def _divides(value: int | Array, by: Array) -> Array:
-    return np.equal(np.mod(value, by), 0)
+def _divides(value: int | Array, by: Array | np.int64) -> Array:
+    return np.asarray(np.equal(np.mod(value, by), 0))
 
 
 def _degrees(p: PlanTable, c: Context) -> Array:
-    return p.columns["dp"] * p.columns["tp"] * p.columns["pp"] * p.columns["cp"] == p.columns["devices"]
+    return np.asarray(np.equal(p.columns["dp"] * p.columns["tp"] * p.columns["pp"] * p.columns["cp"], p.columns["devices"]))
 
 
 def _batch(p: PlanTable, c: Context) -> Array:
-    return p.columns["micro_batch"] * p.columns["grad_accumulation"] * p.columns["dp"] == p.columns["global_batch"]
+    return np.asarray(np.equal(p.columns["micro_batch"] * p.columns["grad_accumulation"] * p.columns["dp"], p.columns["global_batch"]))
 
 
 def _kv_heads(p: PlanTable, c: Context) -> Array:
     kv, tp = c.size("kv_heads"), p.columns["tp"]
     # Serving engines replicate key-value heads when there are fewer than ranks; training frameworks refuse.
-    return _divides(kv, tp) | (_divides(tp, np.int64(kv)) & (not c.workload.is_training))
+    return np.asarray(_divides(kv, tp) | (_divides(tp, np.int64(kv)) & (not c.workload.is_training)))
 
 
 def _layers(p: PlanTable, c: Context) -> Array:
-    return _divides(c.size("layers"), p.columns["pp"] * p.columns["vpp"])
+    return np.asarray(_divides(c.size("layers"), p.columns["pp"] * p.columns["vpp"]))
 
 
 def _interleaving(p: PlanTable, c: Context) -> Array:
     vpp, pp = p.columns["vpp"], p.columns["pp"]
-    return (vpp == 1) | ((pp > 1) & _divides(p.columns["grad_accumulation"], pp))
+    return np.asarray((vpp == 1) | ((pp > 1) & _divides(p.columns["grad_accumulation"], pp)))
 
 
 def _context(p: PlanTable, c: Context) -> Array:
     cp = p.columns["cp"]
-    return (cp == 1) | _divides(c.workload.seq_len, _CHUNKS_PER_CP_RANK * cp)
+    return np.asarray((cp == 1) | _divides(c.workload.seq_len, _CHUNKS_PER_CP_RANK * cp))
 
 
 def _sequence(p: PlanTable, c: Context) -> Array:
     tp, cp = p.columns["tp"], p.columns["cp"]
-    return (p.columns["sequence_parallel"] == 0) | ((tp > 1) & _divides(c.workload.seq_len, tp * cp))
+    return np.asarray((p.columns["sequence_parallel"] == 0) | ((tp > 1) & _divides(c.workload.seq_len, tp * cp)))
 
 
 def _experts(p: PlanTable, c: Context) -> Array:
     ep = p.columns["ep"]
-    return _divides(c.size("experts"), ep) & _divides(p.columns["dp"] * p.columns["cp"] * p.columns["tp"], ep)
+    return np.asarray(_divides(c.size("experts"), ep) & _divides(p.columns["dp"] * p.columns["cp"] * p.columns["tp"], ep))
 
 
 def _shard_degree(p: PlanTable, c: Context) -> Array:
     degree, ranks = p.columns["shard_degree"], p.columns["dp"] * p.columns["cp"]
     partial = p.equals("sharding", "hsdp")
     unsharded = p.equals("sharding", "none")
-    return np.where(unsharded, degree == 1, np.where(partial, (degree > 1) & (degree < ranks) & _divides(ranks, degree), degree == ranks))
+    return np.asarray(
+        np.where(unsharded, degree == 1, np.where(partial, (degree > 1) & (degree < ranks) & _divides(ranks, degree), degree == ranks))
+    )
 
 
 def _sharded_pipeline(p: PlanTable, c: Context) -> Array:
     gathers = p.equals("sharding", "zero2") | p.equals("sharding", "zero3")
-    return ~gathers | (p.columns["pp"] == 1)
+    return np.asarray(~gathers | (p.columns["pp"] == 1))
 
 
 def _dense_only(p: PlanTable, c: Context) -> Array:
     if c.model.transformer is not None:
         return np.ones(len(p), dtype=bool)
-    return (p.columns["tp"] == 1) & (p.columns["pp"] == 1) & (p.columns["cp"] == 1)
+    return np.asarray((p.columns["tp"] == 1) & (p.columns["pp"] == 1) & (p.columns["cp"] == 1))
 
 
 def _precision(p: PlanTable, c: Context) -> Array:
     allowed = np.array([precision_obstacle(name, c.platform, c.model) is None for name in p.vocabulary["precision"]], dtype=bool)
-    return allowed[p.columns["precision"]]
+    return np.asarray(allowed[p.columns["precision"]])
 
 
 def _attention(p: PlanTable, c: Context) -> Array:
@@ -125,7 +127,7 @@ def _attention(p: PlanTable, c: Context) -> Array:
 
 def _framework(p: PlanTable, c: Context) -> Array:
     known = np.array([name in c.capabilities for name in p.vocabulary["framework"]], dtype=bool)
-    return known[p.columns["framework"]]
+    return np.asarray(known[p.columns["framework"]])
 
 
 def _capability(p: PlanTable, c: Context) -> Array:

@@ -17,7 +17,7 @@ from advisor.search.space import context_for, enumerate_plans
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration
-    from advisor.cost.priced import PricedTable
+    from advisor.cost.price import PricedTable
     from advisor.hardware.platform import Platform
     from advisor.model.records import Model
     from advisor.plan.records import Workload

@@ -11,7 +11,7 @@ from advisor.plan.records import Workload
 from advisor.plan.table import Array, PlanTable
 
 if TYPE_CHECKING:
-    from advisor.cost.priced import PricedTable
+    from advisor.cost.price import PricedTable
 
 LIMITS = ("ttft_s", "tpot_s", "latency_s", "memory_bytes_per_device", "cost_usd", "devices", "throughput")
 #: The knee: the smallest batch that reaches this share of the best throughput (a larger one buys little and costs memory,

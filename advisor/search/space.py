@@ -204,13 +204,16 @@ def precisions(can: Capability, c: Context, pinned: Mapping[str, Any]) -> list[s
     """Return the precisions of ``can`` that device and model allow.
 
     Where a 16-bit type is possible on an accelerator, fp32 and tf32 are left out: they are slower and larger on every matrix
-    unit (each sheet says so), so they could only lengthen the list. ``--fix precision=fp32`` brings them back.
+    unit (each sheet says so), so they could only lengthen the list. Training in fp16 is left out beside bf16: the same rate, and
+    loss scaling on top. ``--fix precision=fp32`` brings them back.
     """
     legal = [p for p in can.precisions if precision_obstacle(p, c.platform, c.model) is None]
     if "precision" in pinned:
         return [p for p in legal if p == pinned["precision"]]
     if not c.platform.is_cpu and any(p in ("bf16", "fp16", "fp8") for p in legal):
         legal = [p for p in legal if p not in ("fp32", "tf32", "fp64")]
+    if c.workload.is_training and "bf16" in legal and "fp16" in legal:
+        legal.remove("fp16")
     return legal
 
 
