@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from advisor.errors import UsageError
 from advisor.search.analytic import Ranking, rank
 from advisor.search.records import Nearest
 
@@ -43,7 +44,11 @@ def smallest_count(
         if count < least or count > at_most:
             continue
         text = f"{count}x{profile.id}"
-        ranking = rank(model, workload, platform_of(text), calibration, _without_counts(fixed), offload=False)
+        try:
+            platform = platform_of(text)
+        except UsageError:
+            return None  # so many of this product are not sold together: no sheet names a network between its nodes
+        ranking = rank(model, workload, platform, calibration, _without_counts(fixed), offload=False)
         if len(ranking.order):
             return text, ranking
     return None
