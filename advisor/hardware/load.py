@@ -55,6 +55,8 @@ class Catalog:
     sources: Mapping[str, Source]
     device_names: Mapping[str, str]
     """Normalised name, alias or short name to a device id."""
+    tool_names: Mapping[str, tuple[str, ...]]
+    """Normalised id, name or alias, as tools print them, to the ids of all devices that go by it."""
     system_names: Mapping[str, str]
 
 
@@ -191,8 +193,17 @@ def _index(cached: _Cached) -> Catalog:
         cached.links,
         MappingProxyType(cached.sources),
         MappingProxyType(keys_of((sheet.id, (sheet.id, sheet.name, *sheet.aliases, *sheet.short_names)) for sheet in devices.values())),
+        MappingProxyType(_tool_names(devices)),
         MappingProxyType(keys_of((sheet.id, (sheet.id, sheet.name, *sheet.aliases)) for sheet in systems.values())),
     )
+
+
+def _tool_names(devices: Mapping[str, HardwareProfile]) -> dict[str, tuple[str, ...]]:
+    known: dict[str, tuple[str, ...]] = {}
+    for sheet in devices.values():
+        for key in {key for name in (sheet.id, sheet.name, *sheet.aliases) for key in lookup_keys(name)}:
+            known[key] = (*known.get(key, ()), sheet.id)
+    return known
 
 
 def _cache_path(folders: tuple[Path, ...]) -> Path:

@@ -1,0 +1,129 @@
+"""The Platform of a probed machine: its accelerators where any can be used, else its CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.errors import EnvironmentLacks
+from advisor.hardware import cpu_peaks, load
+from advisor.hardware.match import match_device, reason_without
+from advisor.hardware.platform import KernelPoint, NetworkTier, Platform
+from advisor.hardware.records import HardwareProfile
+from advisor.hardware.tiers import host_link_bytes_per_s, latency_s, tiers_of
+from advisor.probe.records import Device, Machine
+from advisor.units import GIB
+
+
+def local_platform(machine: Machine, points: Sequence[KernelPoint] = (), *, usd_per_hour: float | None = None) -> Platform:
+    """Return the largest group of usable accelerators that have a sheet, else the CPU.
+
+    EnvironmentLacks if there are usable accelerators but none has a sheet and the machine shows no CPU either.
+    """
+    groups: dict[tuple[str, int | None], list[Device]] = {}
+    for device in machine.devices:
+        if device.state == "usable" and not device.target.startswith("cpu"):
+            match = match_device(device)
+            if match is not None:
+                groups.setdefault((match.profile.id, device.memory_bytes), []).append(device)
+    if not groups:
+        return cpu_platform(machine, points, usd_per_hour=usd_per_hour)
+    (identity, _), devices = max(groups.items(), key=lambda item: (len(item[1]), item[0][1] or 0))
+    return _accelerators(machine, load.all_profiles()[identity], devices, points, usd_per_hour)
+
+
+def cpu_platform(machine: Machine, points: Sequence[KernelPoint] = (), *, usd_per_hour: float | None = None) -> Platform:
+    """Return the machine's CPU as one device with what this process may use of it.
+
+    Peaks are those of the usable cores (see ``cpu_peaks``); memory is ``host.memory.usable_bytes``; the bandwidth is the best
+    that ``points`` hold for their largest working set (smaller ones sit in caches), else the sheet's, else unknown.
+    """
+    cpu, memory = machine.host.cpu, machine.host.memory
+    device = next((d for d in machine.devices if d.target.startswith("cpu")), None)
+    if device is None:
+        raise EnvironmentLacks("NO-DEVICE", "the probe shows no CPU and no usable accelerator with a sheet", "advisor probe --explain")
+    match = match_device(device)
+    cores = cpu_peaks.usable_cores(cpu)
+    profile = cpu_peaks.profile_of(machine, device, cores, match.profile if match else None)
+    measured = _memory_rate(points)
+    if measured is not None:
+        profile = replace_sheet(profile, memory_gb_per_s=measured / 1e9)
+    return Platform(
+        name="local",
+        profile=profile,
+        devices=1,
+        nodes=1,
+        memory_bytes=memory.usable_bytes,
+        host_memory_bytes=memory.usable_bytes,
+        threads=max(1, int(cores)) if cores else 1,
+        usd_per_device_hour=usd_per_hour,
+        points=tuple(points),
+        frameworks=_frameworks(machine, device.target),
+        isa=cpu.isa,
+    )
+
+
+def unmatched(machine: Machine) -> dict[str, str]:
+    """Return, by device id, why a usable accelerator of the machine has no sheet."""
+    found = (d for d in machine.devices if d.state == "usable" and not d.target.startswith("cpu") and match_device(d) is None)
+    return {device.id: reason_without(device) for device in found}
+
+
+def replace_sheet(profile: HardwareProfile, **changes: object) -> HardwareProfile:
+    """Return the sheet with some fields replaced."""
+    fields = {name: getattr(profile, name) for name in profile.__struct_fields__}
+    return HardwareProfile(**{**fields, **changes})
+
+
+def _accelerators(
+    machine: Machine, sheet: HardwareProfile, devices: Sequence[Device], points: Sequence[KernelPoint], usd_per_hour: float | None
+) -> Platform:
+    memory = devices[0].memory_bytes or (round(sheet.memory_gib * GIB) if sheet.memory_gib else None)
+    default = load.all_systems().get(sheet.default_system) if sheet.default_system else None
+    system = default if default is not None and len(devices) <= default.devices_per_node else None
+    return Platform(
+        name=f"{len(devices)}x{sheet.id}",
+        profile=sheet,
+        devices=len(devices),
+        nodes=1,
+        memory_bytes=memory,
+        tiers=_seen_tiers(sheet, devices) or tiers_of(sheet, system, len(devices), 1, len(devices)),
+        system=system,
+        host_link_bytes_per_s=host_link_bytes_per_s(sheet),
+        host_memory_bytes=machine.host.memory.usable_bytes,
+        usd_per_device_hour=usd_per_hour,
+        points=tuple(points),
+        frameworks=_frameworks(machine, devices[0].target),
+        threads=max(1, int(cpu_peaks.usable_cores(machine.host.cpu) or 1)),
+    )
+
+
+def _seen_tiers(sheet: HardwareProfile, devices: Sequence[Device]) -> tuple[NetworkTier, ...]:
+    """Return the tier the probe saw: links of every device to all others of the group, with their bandwidth; empty if it did not."""
+    ids = {device.id for device in devices}
+    totals = []
+    for device in devices:
+        links = [link for link in device.links if link.to in ids and link.bandwidth_bytes_per_s]
+        if len(devices) == 1 or {link.to for link in links} != ids - {device.id}:
+            return ()
+        # Behind a switch every pair shares the device's links; in a mesh each pair has its own.
+        rates = [link.bandwidth_bytes_per_s or 0.0 for link in links]
+        full = sheet.link.gb_per_s_per_direction if sheet.link else None
+        totals.append(max(rates) if full is None or max(rates) >= 0.9 * full * 1e9 else min(sum(rates), full * 1e9))
+    kind = next(link.kind for link in devices[0].links if link.to in ids)
+    return (
+        NetworkTier(
+            name="node", kind=kind.lower(), group=len(devices), bandwidth_bytes_per_s=min(totals), latency_s=latency_s(kind.lower())
+        ),
+    )
+
+
+def _memory_rate(points: Sequence[KernelPoint]) -> float | None:
+    """Return bytes/s of the fastest point over the largest working set measured, or None."""
+    sizes = [(point.shape.get("bytes", 0.0), point.rate) for point in points if point.kind == "bandwidth"]
+    return max((rate for size, rate in sizes if size == max(sizes)[0]), default=None)
+
+
+def _frameworks(machine: Machine, target: str) -> tuple[str, ...] | None:
+    """Return the frameworks known to use ``target``; None where none was queried (then every one that knows the target counts)."""
+    asked = [f for f in machine.frameworks if f.state not in ("unknown", "absent")]
+    return tuple(f.name for f in asked if f.state == "usable" and target in f.targets) if asked else None
