@@ -41,6 +41,14 @@ _FALLBACKS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def peak_of(peaks: Mapping[str, float], dtype: str) -> float:
+    """Return the peak for ``dtype`` among ``peaks``, or that of the unit which stands in for it; the largest where none does."""
+    for key in _FALLBACKS.get(dtype, (dtype,)):
+        if key in peaks:
+            return peaks[key]
+    return max(peaks.values())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCurves:
     """One device as the kernel formulas see it. Rates are per logical device; dense peaks."""
@@ -62,10 +70,7 @@ class DeviceCurves:
 
     def peak(self, dtype: str) -> float:
         """Return the dense peak for ``dtype`` in FLOP/s, or that of the unit which stands in for it."""
-        for key in _FALLBACKS.get(dtype, (dtype,)):
-            if key in self.peaks_flops_per_s:
-                return self.peaks_flops_per_s[key]
-        return max(self.peaks_flops_per_s.values())
+        return peak_of(self.peaks_flops_per_s, dtype)
 
     def native(self, dtype: str) -> bool:
         """Tell whether the sheet gives a peak for this very dtype (or its vector unit)."""

@@ -9,7 +9,7 @@ the data, across nodes on what one device holds (Thakur et al., 2005; the rings 
 ``wire`` is bytes over ``efficiency`` of the sheet bandwidth; the square root is the pipeline: a message is cut into chunks, and the best
 chunk balances the time of one chunk against the latency of all. ``copy`` is the local share of all-gather, reduce-scatter and
 all-to-all. ``steps``: n-1 a phase on a ring, or twice log2 of the nodes on a tree. Switches that reduce (NVLink SHARP) save part of an
-all-reduce of four or more devices. PCIe without peer access goes through host memory and shares it.
+all-reduce of four or more devices. Devices on PCIe share root ports and host memory: each doubling costs bandwidth.
 """
 
 from __future__ import annotations
@@ -64,15 +64,17 @@ GLOBAL: tuple[KernelParameter, ...] = (
         low=0.5,
         high=3.0,
         unit="exponent",
-        meaning="Bandwidth lost per doubling of devices that share host memory",
+        meaning="Power of the device count by which PCIe bandwidth falls",
     ),
     KernelParameter(name="exchange", prior=0.4, low=0.05, high=1.0, unit="fraction", meaning="Steps of an all-to-all over those of a ring"),
     KernelParameter(
         name="gather_rate", prior=0.95, low=0.5, high=1.2, unit="ratio", meaning="Bandwidth of one-phase collectives over the all-reduce's"
     ),
 )
+#: Without peer access every byte is written to host memory and read back.
+_THROUGH_HOST = 0.5
 #: Generations whose switches reduce.
-_SWITCH_REDUCES = ("hopper", "blackwell")
+SWITCH_REDUCES = ("hopper", "blackwell")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def parameters(calibration: Calibration, generation: str) -> CollectiveParameter
         )
         for kind, (efficiency, chunk) in KINDS.items()
     }
-    return CollectiveParameters(values, kinds, generation in _SWITCH_REDUCES)
+    return CollectiveParameters(values, kinds, generation in SWITCH_REDUCES)
 
 
 _WORDS = {
@@ -165,8 +167,8 @@ def _phase(
     efficiency, chunk = p.kinds[kind]
     rounds = 2.0 if op == "all_reduce" else 1.0
     rate = np.full(here.shape, max(tier.bandwidth_bytes_per_s, 1.0) * efficiency)
-    if kind == "pcie" and not peer_to_peer:
-        rate = rate * (2.0 / np.maximum(here, 2.0)) ** p.values["contention"]
+    if kind == "pcie":
+        rate = rate * (2.0 / np.maximum(here, 2.0)) ** p.values["contention"] * (1.0 if peer_to_peer else _THROUGH_HOST)
     if op == "all_reduce" and kind == "nvlink" and index == 0 and p.switch_reduces and reducible:
         rate = np.where(here >= 4.0, rate * p.values["switch"], rate)
     elif op != "all_reduce":
