@@ -25,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 Values = dict[str, float]
 #: Rows that determine all parameters of a generation; below, only its ceiling is fitted.
 _ENOUGH = 100
+#: Rows of one generation and class beyond which a fit is thinned.
+_MOST = 1000
 #: Scale of the robust loss: errors beyond about 8 % count linearly.
 _ROBUST = 0.08
 #: Weight of a prior beside the rows: one prior standard deviation (a factor e) counts like this share of a row's 8 %.
@@ -72,7 +74,7 @@ def fit_gemm(queries: Sequence[KernelQuery]) -> Values:
         residuals: dict[str, Callable[[Values], Floats]] = {}
         counts: dict[str, int] = {}
         for generation, rows in _generations(mine).items():
-            residuals[generation] = _gemm_residual(rows, name)
+            residuals[generation] = _gemm_residual(_thinned(rows), name)
             counts[generation] = len(rows)
         rich = [g for g in sorted(residuals) if counts[g] >= _ENOUGH]
         if not rich:
@@ -83,7 +85,9 @@ def fit_gemm(queries: Sequence[KernelQuery]) -> Values:
             for g in rich:
                 single[g] = least_squares(lambda v, g=g: residuals[g]({**common, **v}), gemm.PER_GENERATION, single[g])  # type: ignore[misc]
             if turn < 2:
-                common = least_squares(lambda v: np.concatenate([residuals[g]({**single[g], **v})[::3] for g in rich]), gemm.PER_CLASS, common)
+                common = least_squares(
+                    lambda v: np.concatenate([residuals[g]({**single[g], **v})[::3] for g in rich]), gemm.PER_CLASS, common
+                )
         mean = geometric_mean(single.values(), [p.name for p in gemm.PER_GENERATION])
         ceiling = [p for p in gemm.PER_GENERATION if p.name == "ceiling"]
         for g in sorted(set(residuals) - set(rich)):
@@ -91,6 +95,11 @@ def fit_gemm(queries: Sequence[KernelQuery]) -> Values:
         out |= {f"gemm.{p}.{name}.{g}": v for g, values in {**single, "any": mean}.items() for p, v in values.items()}
         out |= {f"gemm.{p}.{name}": v for p, v in common.items()}
     return out
+
+
+def _thinned(rows: Sequence[KernelQuery]) -> Sequence[KernelQuery]:
+    """Return every n-th row so that at most about ``_MOST`` remain: more shapes of one kind no longer move the fit, but slow it."""
+    return rows[:: -(-len(rows) // _MOST)]
 
 
 def _native(query: KernelQuery) -> bool:
@@ -124,7 +133,9 @@ def _gemm_residual(rows: Sequence[KernelQuery], name: str) -> Callable[[Values],
         parts.append((_columns(members, ("m", "n", "k")), gemm.element_bytes(first.dtype), numbers, measured))
 
     def residual(v: Values) -> Floats:
-        return np.concatenate([np.log(gemm.formula(v, sizes, name, element, **numbers)) - measured for sizes, element, numbers, measured in parts])
+        return np.concatenate(
+            [np.log(gemm.formula(v, sizes, name, element, **numbers)) - measured for sizes, element, numbers, measured in parts]
+        )
 
     return residual
 
@@ -157,12 +168,17 @@ def _attention_residual(rows: Sequence[KernelQuery]) -> Callable[[Values], Float
         numbers = device_numbers(members[0].sheet, members[0].dtype)
         del numbers["l2"]
         names = ("batch", "heads", "kv_heads", "query", "keys", "head_dim")
-        parts.append((dict(zip(names, _columns(members, names), strict=True)), numbers, members[0].dtype, np.log([q.measured_s for q in members])))
+        parts.append(
+            (dict(zip(names, _columns(members, names), strict=True)), numbers, members[0].dtype, np.log([q.measured_s for q in members]))
+        )
 
     def residual(v: Values) -> Floats:
         values = attention.AttentionParameters(v)
         return np.concatenate(
-            [np.log(attention.seconds(values, **sizes, causal=True, dtype=dtype, backward=False, **numbers)) - measured for sizes, numbers, dtype, measured in parts]
+            [
+                np.log(attention.seconds(values, **sizes, causal=True, dtype=dtype, backward=False, **numbers)) - measured
+                for sizes, numbers, dtype, measured in parts
+            ]
         )
 
     return residual
@@ -187,13 +203,16 @@ def fit_collective(queries: Sequence[KernelQuery]) -> Values:
     residuals = {g: _collective_residual(rows, g, kind[g]) for g, rows in generations.items()}
     common = {p.name: p.prior for p in collective.GLOBAL}
     single: dict[str, Values] = {
-        g: {p.name: p.prior for p in _COLLECTIVE_GENERATION} | dict(zip(("efficiency", "chunk"), collective.KINDS[kind[g]], strict=True)) for g in generations
+        g: {p.name: p.prior for p in _COLLECTIVE_GENERATION} | dict(zip(("efficiency", "chunk"), collective.KINDS[kind[g]], strict=True))
+        for g in generations
     }
     for turn in range(3):
         for g in generations:
             single[g] = least_squares(lambda v, g=g: residuals[g]({**common, **v}), _COLLECTIVE_GENERATION, single[g])  # type: ignore[misc]
         if turn < 2:
-            common = least_squares(lambda v: np.concatenate([residuals[g]({**single[g], **v}) for g in generations]), collective.GLOBAL, common)
+            common = least_squares(
+                lambda v: np.concatenate([residuals[g]({**single[g], **v}) for g in generations]), collective.GLOBAL, common
+            )
     out = {f"collective.{p}": v for p, v in common.items()}
     for g, values in single.items():
         out |= {f"collective.{p}.{g}": values[p] for p in ("start", "hop")}
@@ -214,13 +233,19 @@ def _collective_residual(rows: Sequence[KernelQuery], generation: str, kind: str
         sheet = members[0].sheet
         size, group = _columns(members, ("bytes", "group"))
         measured = np.log([q.measured_s for q in members])
-        more = {"peer_to_peer": sheet.peer_to_peer, "memory_bytes_per_s": (sheet.memory_gb_per_s or 1000.0) * 1e9, "reducible": not (integer or ring)}
+        more = {
+            "peer_to_peer": sheet.peer_to_peer,
+            "memory_bytes_per_s": (sheet.memory_gb_per_s or 1000.0) * 1e9,
+            "reducible": not (integer or ring),
+        }
         parts.append((op, size, group, members[0].tiers, more, measured))
 
     def residual(v: Values) -> Floats:
         kinds = {name: (v["efficiency"], v["chunk"]) if name == kind else both for name, both in collective.KINDS.items()}
         p = collective.CollectiveParameters(v, kinds, generation in collective.SWITCH_REDUCES)
-        return np.concatenate([np.log(collective.seconds(p, op, size, group, tiers, **more)) - measured for op, size, group, tiers, more, measured in parts])
+        return np.concatenate(
+            [np.log(collective.seconds(p, op, size, group, tiers, **more)) - measured for op, size, group, tiers, more, measured in parts]
+        )
 
     return residual
 

@@ -85,12 +85,22 @@ def _time_s(row: Mapping[str, str], work: float | None = None) -> float:
     raise Undescribed("no time is given")
 
 
-def _make(row: Mapping[str, str], sheet: HardwareProfile, dtype: str, sizes: Mapping[str, float], measured: float, **more: object) -> KernelQuery:
+def _make(
+    row: Mapping[str, str], sheet: HardwareProfile, dtype: str, sizes: Mapping[str, float], measured: float, **more: object
+) -> KernelQuery:
     if not measured > 0:
         raise Undescribed("no time is given")
     hardware = row["hw_class"] or row["hardware"]
     return KernelQuery(
-        id=row["id"], group=row["group"], hardware=hardware, kind=row["kind"], sheet=sheet, dtype=dtype, sizes=sizes, measured_s=measured, **more  # type: ignore[arg-type]
+        id=row["id"],
+        group=row["group"],
+        hardware=hardware,
+        kind=row["kind"],
+        sheet=sheet,
+        dtype=dtype,
+        sizes=sizes,
+        measured_s=measured,
+        **more,  # type: ignore[arg-type]
     )
 
 
@@ -183,7 +193,9 @@ def _collective(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
         tiers = _tiers(row, sheet, group)
     except AdvisorError as error:
         raise Undescribed(error.message) from error
-    return _make(row, sheet, _DTYPES.get(row["dtype"], "bf16"), {"bytes": size, "group": float(group)}, measured, op=op, tiers=tiers, switch=switch)
+    return _make(
+        row, sheet, _DTYPES.get(row["dtype"], "bf16"), {"bytes": size, "group": float(group)}, measured, op=op, tiers=tiers, switch=switch
+    )
 
 
 def _bandwidth(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:

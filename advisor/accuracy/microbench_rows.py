@@ -46,7 +46,13 @@ def _predict(members: Sequence[KernelQuery], calibration: Calibration) -> Iterat
     for query, seconds in zip(members, predicted, strict=True):
         if not seconds > 0:
             yield Prediction(
-                id=query.id, group=query.group, hardware=query.hardware, measured=query.measured_s, predicted=None, skipped="no curve covers it", stratum=query.kind
+                id=query.id,
+                group=query.group,
+                hardware=query.hardware,
+                measured=query.measured_s,
+                predicted=None,
+                skipped="no curve covers it",
+                stratum=query.kind,
             )
             continue
         yield Prediction(

@@ -1,0 +1,143 @@
+"""Predictions of published training rows: described once, priced table by table, as Prediction records."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.accuracy.records import Prediction, skip
+from advisor.accuracy.rows import Described, Row, describe
+from advisor.cost.calibration import Calibration
+from advisor.cost.memory import Memory, memory
+from advisor.cost.terms import Terms, collect
+from advisor.cost.training import compose
+from advisor.cost.uncertainty import Z_80
+from advisor.hardware.platform import Platform
+from advisor.model.records import Model
+from advisor.plan.records import Plan, Workload
+from advisor.plan.table import PlanTable
+
+Chooser = Callable[[Model, Workload, Platform, Calibration], Plan | None]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Rows with a plan, and their terms in the same order; the terms do not depend on the training parameters."""
+
+    described: list[Described]
+    plans: list[Plan]
+    assumed: list[bool]
+    terms: Terms | None
+    skipped: list[tuple[Row, str]]
+
+
+def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | None = None) -> Prepared:
+    """Describe ``rows`` and collect the terms of all that have a plan (published, or chosen by ``choose`` where it is not)."""
+    done = Prepared([], [], [], None, [])
+    for row in rows:
+        if row.get("status", "ok") == "suspect":
+            done.skipped.append((row, "the source is inconsistent (suspect)"))
+            continue
+        found = describe(row)
+        if isinstance(found, str):
+            done.skipped.append((row, found))
+            continue
+        plan, assumed = found.plan, found.plan is None
+        if plan is None and choose is not None and found.model.transformer is not None:
+            plan = choose(found.model, found.workload, found.platform, calibration)
+        if plan is None:
+            done.skipped.append((row, "the layout is not stated" if choose is None else "the layout is not stated and no plan fits"))
+            continue
+        done.described.append(found)
+        done.plans.append(plan)
+        done.assumed.append(assumed)
+    done.terms = _terms(done.described, done.plans, calibration)
+    return done
+
+
+def _terms(described: list[Described], plans: list[Plan], calibration: Calibration) -> Terms | None:
+    """Collect terms table by table (one model, workload and platform each), and put them back into row order."""
+    groups: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for index, item in enumerate(described):
+        groups[(id(item.model), item.workload.seq_len, id(item.platform))].append(index)
+    if not groups:
+        return None
+    parts, order = [], []
+    for indices in groups.values():
+        first = described[indices[0]]
+        parts.append(collect(first.model, first.workload, first.platform, PlanTable.of(plans[i] for i in indices), calibration))
+        order += indices
+    return Terms.concat(parts).take(np.argsort(np.array(order)))
+
+
+def predict(prepared: Prepared, calibration: Calibration) -> Iterator[Prediction]:
+    """Yield the time and memory predictions of every prepared row, then the rows that were skipped."""
+    if prepared.terms is not None:
+        time = sum(compose(prepared.terms, calibration).values(), start=np.zeros(len(prepared.terms)))
+        held = memory(prepared.terms, calibration)
+        for index, item in enumerate(prepared.described):
+            yield from _row(index, item, prepared, float(time[index]), held, calibration)
+    for row, reason in prepared.skipped:
+        yield skip(row, reason)
+
+
+def _row(index: int, d: Described, prepared: Prepared, time: float, held: Memory, calibration: Calibration) -> Iterator[Prediction]:
+    row, plan, assumed = d.row, prepared.plans[index], prepared.assumed[index]
+    limit = d.platform.memory_bytes
+    fits = None if limit is None or assumed else bool(held.device[index] <= limit)
+    common = {
+        "id": row["id"],
+        "group": row.get("group", ""),
+        "hardware": row.get("hw_class") or row.get("hardware", ""),
+        "assumed": assumed,
+    }
+    status = row.get("status", "ok")
+    if status == "oom":
+        yield Prediction(**common, quantity="memory", measured=None, predicted=float(held.device[index]), status="oom", fits=fits)
+        return
+    if d.time_s is None:
+        yield Prediction(**common, measured=None, predicted=None, skipped="no time, rate or FLOP/s is stated", status=status, fits=fits)
+    else:
+        factor = math.exp(Z_80 * row_sigma(calibration, d, "training"))
+        family = _family(row)
+        yield Prediction(
+            **common,
+            measured=d.time_s,
+            predicted=time,
+            low=time / factor,
+            high=time * factor,
+            fits=fits,
+            family=None if assumed else family,
+            plan=plan_key(plan),
+        )
+    if d.memory_bytes is not None:
+        kind = d.memory_kind
+        value = float({"allocated": held.allocated, "reserved": held.reserved, "device": held.device}.get(kind, held.reserved)[index])
+        factor = math.exp(Z_80 * calibration.sigma.get("memory", 0.1))
+        yield Prediction(
+            **common, quantity="memory", measured=d.memory_bytes, predicted=value, low=value / factor, high=value * factor, mem_kind=kind
+        )
+
+
+def row_sigma(calibration: Calibration, d: Described, task: str) -> float:
+    """Return the spread of log(measured / predicted) for a row's device."""
+    from advisor.cost.kernels.generation import generation_of
+    from advisor.cost.terms import GENERATIONS
+
+    name = generation_of(d.platform.profile)
+    known = name in GENERATIONS and name != "any"
+    return calibration.sigma.get(f"{task}.{'calibrated' if known else 'transferred'}", 0.2)
+
+
+def _family(row: Row) -> tuple[str, ...] | None:
+    values = tuple(row.get(name, "") for name in ("group", "model_name", "hardware", "n_devices", "seq_len", "global_batch"))
+    return values if all(values) else None
+
+
+def plan_key(plan: Plan) -> str:
+    """Return the plan as text, so that equal plans are equal strings."""
+    return ",".join(f"{key}={value}" for key, value in plan.to_dict().items())
