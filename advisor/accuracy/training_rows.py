@@ -12,8 +12,9 @@ import numpy as np
 from advisor.accuracy.records import Prediction, skip
 from advisor.accuracy.rows import Described, Row, describe
 from advisor.cost.calibration import Calibration
+from advisor.cost.collect import collect
 from advisor.cost.memory import Memory, memory
-from advisor.cost.terms import Terms, collect
+from advisor.cost.terms import Terms
 from advisor.cost.training import compose
 from advisor.cost.uncertainty import Z_80
 from advisor.hardware.platform import Platform

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
+from advisor.cost.collect import collect
 from advisor.cost.energy import energy_j
 from advisor.cost.memory import memory
 from advisor.cost.price import BOTTLENECKS, PricedTable
-from advisor.cost.terms import GENERATIONS, Terms, collect
+from advisor.cost.terms import GENERATIONS, Terms
 from advisor.cost.training import compose
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
