@@ -36,7 +36,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def requests(specification: Mapping[str, Any]) -> list[Request]:
-    """Return one Request for each (backend, thread setting), cases ordered by benchmark, then shape with least work first.
+    """Return one Request for each (backend, thread setting), cases cheapest first, those of one shape together.
 
     LookupError names an unknown benchmark or backend.
     """
@@ -60,6 +60,7 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
                 if count == threads or known[name].threads != "never-one"
                 for case in _cases(known[name], backend, facts)
             ]
+            cases.sort(key=lambda case: known[case.benchmark].work(case.params) / known[case.benchmark].nominal_rate)
             if cases:
                 result.append(
                     Request(

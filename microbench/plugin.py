@@ -98,6 +98,9 @@ class Benchmark:
     cases: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
     work: Callable[[Mapping[str, Any]], float]
     problem: Callable[[Case, int], Problem]
+    nominal_rate: float = 1.0
+    """Work per second of a small machine, to the order of magnitude: cases are run cheapest first, so that a short budget costs the
+    largest sizes of every benchmark and not all of the last one. Enters no result."""
     variant: str | None = None
     """Name of the parameter that tells kernels of one backend apart."""
     threads: str = "all"

@@ -6,8 +6,8 @@ A sample is *clean* when this process's threads waited for a CPU less than 3 % o
 machine around it; one of the two is enough, because worker threads of a framework may queue on each other on an idle machine,
 and because the tick of /proc/stat can blame us for what others did on an idle core. The estimate rests on the clean samples if
 there are three, else on the least disturbed third. A run is *contended* only when others used more than 40 % of the machine
-through every window of the last three seconds, and a combined measurement only when each of its rounds was: a machine that is
-merely busy still gives a number, with a wider interval.
+through every window of the last three seconds and fewer than three samples were clean; a combined measurement only when each of
+its rounds was: a machine that is merely busy still gives a number, with a wider interval.
 """
 
 from __future__ import annotations

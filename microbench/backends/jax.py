@@ -44,7 +44,12 @@ class JaxSession:
 
     def kernel(self, function: Callable[..., Any], *arguments: Any, **notes: Any) -> Kernel:
         """Compile ``function`` for ``arguments``; XLA writes each result into fresh memory, so there is nothing to poison."""
-        compiled = self.jax.jit(function).lower(*arguments).compile()
+        try:
+            compiled = self.jax.jit(function).lower(*arguments).compile()
+        except ValueError as error:
+            if "not supported" in str(error):
+                raise Unsupported(f"XLA has no kernel for this: {str(error).splitlines()[0]}") from error
+            raise
         box: list[Any] = [None]
 
         def run() -> None:
@@ -54,8 +59,7 @@ class JaxSession:
         def result() -> Any:
             import numpy
 
-            value = numpy.asarray(box[0].astype("float64") if box[0].dtype.kind not in "iu" else box[0])
-            return value
+            return numpy.asarray(box[0].astype("float64") if box[0].dtype.kind not in "iu" else box[0])
 
         return Kernel(run, result, None, notes)
 

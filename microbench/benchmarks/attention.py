@@ -127,5 +127,6 @@ BENCHMARK = Benchmark(
     cases=cases,
     work=work,
     problem=problem,
+    nominal_rate=20e9,
     variant="kernel",
 )

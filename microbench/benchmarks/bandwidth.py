@@ -96,5 +96,6 @@ BENCHMARK = Benchmark(
     cases=cases,
     work=work,
     problem=problem,
+    nominal_rate=10e9,
     threads="all,one",
 )

@@ -88,5 +88,6 @@ BENCHMARK = Benchmark(
     cases=cases,
     work=work,
     problem=problem,
+    nominal_rate=50e9,
     variant="weight",
 )
