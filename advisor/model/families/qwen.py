@@ -25,15 +25,12 @@ def _window(c: Fields) -> int | None:
 
 def qwen(c: Fields, name: str) -> Model:
     """``model_type: qwen`` (the first): ``intermediate_size`` counts gate and up together."""
-    t = sizes(c, gated=True, norm="rmsnorm", tied=False, max_seq=c.integer("seq_length", default=2048), **_halved(c))
+    half = max(1, c.integer("intermediate_size") // 2)
+    t = sizes(c, gated=True, norm="rmsnorm", tied=False, max_seq=c.integer("seq_length", default=2048), ffn_hidden=half)
     c.ignore(
         "no_bias", "kv_channels", "scale_attn_weights", "use_dynamic_ntk", "use_logn_attn", "use_flash_attn", "onnx_safe", "fp32", "fp16"
     )
     return build_transformer(t, name=name, family="qwen", layout=Layout(qkv_bias=True))
-
-
-def _halved(c: Fields) -> dict[str, int]:
-    return {"ffn_hidden": max(1, c.integer("intermediate_size") // 2)}
 
 
 def qwen2(c: Fields, name: str) -> Model:
