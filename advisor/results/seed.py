@@ -28,6 +28,8 @@ _DTYPE = re.compile(r"bfloat16|float16|float32|half|fp64|fp32|tf32|bf16|fp16|fp8
 _SYNONYMS = {"bfloat16": "bf16", "half": "fp16", "float16": "fp16", "float32": "fp32", "nvfp4": "fp4"}
 #: Short names of models that people look for by the long one.
 _MODEL_NAMES = {"RN50": "ResNet50"}
+#: Rows whose decimal point is missing in the table (1.61 TB/s of an A100 stands as 161 GB/s): kept as they are, never counted as ok.
+_DAMAGED = {"HBM GB/s (printed TB/s)": "the table lost the decimal point of this number"}
 _UNITS_OF_SAMPLES = ("img/s", "images/s", "sent/sec", "sequences/s", "samples/s")
 
 
@@ -105,7 +107,8 @@ def measurements(kind: str) -> Iterator[tuple[dict[str, Any], str]]:
     for row in read_published(kind):
         facts = _READERS[kind](row)
         metric, unit, value = facts.pop("metric")
-        status = row.get("status", "ok")
+        damage = _DAMAGED.get(row.get("bandwidth_kind", ""))
+        status = "suspect" if damage else row.get("status", "ok")
         params = _params(row)
         model = row.get("model") or row.get("model_name")
         if model:
@@ -122,7 +125,7 @@ def measurements(kind: str) -> Iterator[tuple[dict[str, Any], str]]:
                 "unit": unit,
                 "value": value,
                 "status": "failed" if status == "oom" else status,
-                "reason": {"oom": "out of memory", "suspect": "the source contradicts itself or was disturbed"}.get(status),
+                "reason": damage or {"oom": "out of memory", "suspect": "the source contradicts itself or was disturbed"}.get(status),
                 "source": row["source"],
                 "measured_at": None,
             },

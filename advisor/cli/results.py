@@ -1,0 +1,277 @@
+"""advisor results: query, export, import, merge and withdraw measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor.cli.output import emit, json_option, jsonable
+from advisor.settings import Settings
+
+_FILTERS = (
+    click.option("--benchmark", metavar="NAME,…", help="gemm, attention, bandwidth, training, inference …"),
+    click.option("--backend", metavar="NAME,…", help="The framework or library that ran it."),
+    click.option("--device", metavar="NAME", help="A device's id, its profile, or a part of its name (a100, V100)."),
+    click.option("--dtype", metavar="NAME,…", help="fp32, bf16, fp16, fp8 …"),
+    click.option("--model", metavar="NAME", help="A part of a model's name (resnet-50)."),
+    click.option("--machine", metavar="ID", help="A machine's fingerprint, or the beginning of it."),
+    click.option("--run", "run", metavar="ID", help="A run's id, or the beginning of it."),
+    click.option("--origin", metavar="NAME,…", help="local, shared, published."),
+    click.option("--since", metavar="WHEN", help="A date (2026-01-31) or a span before now (12h, 7d, 4w)."),
+    click.option("--status", metavar="NAME,…", help="ok, failed, unsupported, timeout, wrong_result, throttled, contended, suspect."),
+    click.option("--metric", metavar="NAME,…", help="flops_per_s, bytes_per_s, seconds, samples_per_s …"),
+)
+
+
+def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose measurements."""
+    for option in reversed(_FILTERS):
+        function = option(function)
+    return function
+
+
+@click.group("results")
+def command() -> None:
+    """Query, export, import and merge measurements: this machine's, your team's and published ones.
+
+    \b
+    Example:
+      advisor db seed
+      advisor results query --benchmark gemm --dtype bf16 --group-by device
+      advisor results export team.jsonl.gz --origin local
+    """
+
+
+@command.command("list")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many runs.")
+@json_option
+@click.pass_obj
+def list_command(settings: Settings, limit: int, as_json: bool) -> None:
+    """Say what the database holds, and its newest runs.
+
+    \b
+    Example:
+      advisor results list --limit 5
+    """
+    from advisor.report.results import render_list
+    from advisor.usecases.results import list_results
+
+    emit(list_results(settings.database_url, limit=limit), as_json, render_list)
+
+
+@command.command("show")
+@click.argument("identifier", metavar="ID")
+@json_option
+@click.pass_obj
+def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
+    """Show one measurement, trial, run, machine or recommendation whole, by its id or the beginning of it.
+
+    \b
+    Example:
+      advisor results show 5df9ec97
+    """
+    from advisor.report.results import render_record
+    from advisor.usecases.results import show
+
+    emit(show(settings.database_url, identifier), as_json, render_record)
+
+
+@command.command("query")
+@filter_options
+@click.option("--latest", is_flag=True, help="Only the newest measurement of each series.")
+@click.option("--retracted", is_flag=True, help="Withdrawn measurements too.")
+@click.option("--samples", is_flag=True, help="With every sample (json, csv, parquet).")
+@click.option("--group-by", metavar="KEY,…", help="benchmark, backend, version, dtype, model, device, class, machine, origin, month, day.")
+@click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True, metavar="SECONDS", help="For --sql."
+)
+@click.option("--limit", type=click.IntRange(1), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all).")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")
+@json_option
+@click.pass_obj
+def query_command(
+    settings: Settings,
+    latest: bool,
+    retracted: bool,
+    samples: bool,
+    group_by: str | None,
+    sql: str | None,
+    timeout_s: float,
+    limit: int | None,
+    form: str,
+    out: Path | None,
+    as_json: bool,
+    **chosen: str | None,
+) -> None:
+    """Find measurements by filters or SQL, by group if wanted; withdrawn ones are left out.
+
+    \b
+    Example:
+      advisor results query --benchmark gemm --dtype bf16 --group-by device
+      advisor results query --benchmark training --model resnet-50 --device V100 --group-by backend,dtype
+      advisor results query --device a100 --since 30d --format csv -o a100.csv
+      advisor results query --sql 'SELECT backend, count(*) FROM measurements GROUP BY backend'
+    """
+    from advisor.usecases import results
+
+    form = "json" if as_json else form
+    if sql is not None:
+        given = [name for name, value in {**chosen, "group_by": group_by}.items() if value is not None]
+        if given:
+            raise click.UsageError(f"--sql stands alone: leave out --{given[0].replace('_', '-')}")
+        document = results.query_sql(settings.database_url, sql, limit=limit or 10_000, timeout_s=timeout_s)
+    else:
+        filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=limit)
+        if group_by is not None:
+            by = [key.strip() for key in group_by.split(",") if key.strip()]
+            document = results.query_groups(settings.database_url, filters, by)
+        else:
+            if limit is None and form == "table":
+                filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=100)
+            document = results.query(settings.database_url, filters)
+    _print(document, form, out, grouped=group_by is not None)
+
+
+def make_filters(chosen: dict[str, str | None], **more: Any) -> Any:
+    """Return the filters of the options that choose measurements."""
+    from advisor.results.queries import Filters, since
+
+    return Filters(**{**chosen, "since": since(chosen["since"])}, **more)
+
+
+def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bool) -> None:
+    from advisor.report import results as report
+    from advisor.usecases.results import write_parquet_table
+
+    if form == "parquet":
+        if out is None:
+            raise click.UsageError("--format parquet needs --out FILE")
+        click.echo(f"wrote {write_parquet_table(document, out)} rows to {out}", err=True)
+        return
+    if form == "table" and out is None:
+        render = report.render_measurements if "measurements" in document else report.render_groups if grouped else report.render_rows
+        render(document)
+        return
+    text = report.to_csv(jsonable(document)) if form != "json" else json_text(document)
+    if document.get("hint"):
+        click.echo(document["hint"], err=True)
+    if out is None:
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {out}: {error.strerror}") from error
+    click.echo(f"wrote {out}", err=True)
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """Return the one JSON document."""
+    import json
+
+    return json.dumps(jsonable(document), indent=1, ensure_ascii=False)
+
+
+@command.command("export")
+@click.argument("file", default="-")
+@filter_options
+@click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), help="Default: by the file's name, else JSON lines.")
+@json_option
+@click.pass_obj
+def export_command(settings: Settings, file: str, form: str | None, as_json: bool, **chosen: str | None) -> None:
+    """Write measurements, with all they refer to, as JSON lines (compressed if FILE ends in .gz) or Parquet.
+
+    Without filters everything is written, also trials and answers (JSON lines). FILE - is standard output.
+
+    \b
+    Example:
+      advisor results export all.jsonl.gz
+      advisor results export mine.parquet --origin local --since 30d
+    """
+    from advisor.report.results import render_export
+    from advisor.usecases.results import export
+
+    parquet = form == "parquet" or (form is None and file.endswith(".parquet"))
+    if file == "-" and (parquet or as_json):
+        raise click.UsageError("name a FILE: standard output holds one thing only")
+    document = export(settings.database_url, file, make_filters(chosen), parquet=parquet)
+    emit(document, as_json, render_export)
+
+
+@command.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@json_option
+@click.pass_obj
+def import_command(settings: Settings, files: tuple[str, ...], as_json: bool) -> int:
+    """Take in what `results export` or `bench --json` wrote; FILE - is standard input. Doing it again changes nothing.
+
+    Exits with 1 if a measurement is here with other content under the same id; the one here is kept.
+
+    \b
+    Example:
+      advisor results import team.jsonl.gz node7.parquet
+      ssh node7 advisor bench gemm --quick --json | advisor results import -
+    """
+    from advisor.report.results import render_import
+    from advisor.usecases.results import import_files
+
+    document = import_files(settings.database_url, files)
+    emit(document, as_json, render_import)
+    return 1 if document["conflicts"] else 0
+
+
+@command.command("merge")
+@click.argument("source", metavar="URL|FILE")
+@json_option
+@click.pass_obj
+def merge_command(settings: Settings, source: str, as_json: bool) -> int:
+    """Take everything of another database into this one: measurements, trials, answers, withdrawals. Doing it again changes nothing.
+
+    \b
+    Example:
+      advisor results merge /mnt/usb/advisor.db
+      advisor --db postgresql+psycopg://team@db/results results merge sqlite:////home/me/advisor.db
+    """
+    from advisor.report.results import render_import
+    from advisor.usecases.results import merge
+
+    document = merge(settings.database_url, source)
+    emit(document, as_json, render_import)
+    return 1 if document["conflicts"] else 0
+
+
+@command.command("retract")
+@click.argument("identifier", metavar="ID")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is not to be trusted.")
+@json_option
+@click.pass_obj
+def retract_command(settings: Settings, identifier: str, reason: str, as_json: bool) -> None:
+    """Withdraw a measurement, a trial or a whole run from all answers. Nothing is deleted; merging carries the mark.
+
+    \b
+    Example:
+      advisor results retract 01a22e8b --reason "another job was running"
+    """
+    from advisor.report.results import render_retracted
+    from advisor.usecases.results import retract
+
+    emit(retract(settings.database_url, identifier, reason), as_json, render_retracted)
+
+
+@command.command("push")
+@click.pass_obj
+def push_command(settings: Settings) -> None:
+    """Send local results to a shared server (none can be configured yet; export and import work without one).
+
+    \b
+    Example:
+      advisor results push
+    """
+    from advisor.usecases.results import push
+
+    push()
