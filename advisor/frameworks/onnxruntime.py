@@ -46,6 +46,13 @@ def query() -> dict[str, Any]:
     }
 
 
+def _build_info(onnxruntime: Any) -> str | None:
+    # A function in some versions, a string in others, absent in old ones.
+    info = getattr(onnxruntime, "get_build_info", None)
+    info = info() if callable(info) else info
+    return str(info)[:300] if info else None
+
+
 def _loads(onnxruntime: Any, provider: str) -> bool:
     """Tell whether a session on the smallest model there is really lands on the provider."""
     model = bytes.fromhex(_IDENTITY)

@@ -55,11 +55,13 @@ def cpu_device(report: HostReport, live: bool) -> Device:
     """Return the host's processors as one device; its memory is what this process may use."""
     host, cpu, facts = report.host, report.host.cpu, report.facts
     details: dict[str, object] = {"usable_cpus": cpu.usable_cpus, "logical_cpus": cpu.logical_cpus}
-    for name, value in (("isa_level", facts.isa_level), ("board", facts.board), ("amx_permission", facts.amx_permission)):
-        if value is not None:
-            details[name] = value
-    if facts.amx_reason:
-        details["amx_reason"] = facts.amx_reason
+    further = {
+        "isa_level": facts.isa_level,
+        "board": facts.board,
+        "amx_permission": facts.amx_permission,
+        "amx_reason": facts.amx_reason,
+    }
+    details.update({name: value for name, value in {**further, **facts.details}.items() if value is not None})
     return Device(
         id="cpu0",
         target=cpu_target(host.arch),

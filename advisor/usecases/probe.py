@@ -45,21 +45,21 @@ def probe(
 
 def join_profiles(machine: Machine) -> Machine:
     """Return the machine with the id of each device's sheet; a device without one says which is nearest."""
-    try:
-        from advisor.hardware.match import match_device
-    except ImportError:
-        return machine
+    from advisor.hardware.match import match_device, reason_without
 
     profiles: list[str | None] = []
     reasons: dict[int, str] = {}
     for index, device in enumerate(machine.devices):
-        match = match_device(device)
-        if match is not None and match.confident:
-            profiles.append(match.profile.id)
-            continue
-        profiles.append(None)
-        nearest = f", nearest {match.profile.id}" if match is not None else ""
-        reasons[index] = f"no sheet for {device.name or device.pci_id or device.target}{nearest}"
+        try:
+            match = match_device(device)
+            reason = match.how if match is not None else reason_without(device)
+        except AdvisorError as error:
+            # A sheet that cannot be read is the sheet's fault: what the machine is stands all the same.
+            match, reason = None, f"the sheets could not be read: {error.message}"
+        confident = match is not None and match.confident
+        profiles.append(match.profile.id if match is not None and confident else None)
+        if not confident:
+            reasons[index] = reason
     return with_profiles(machine, profiles, reasons)
 
 
