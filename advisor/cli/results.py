@@ -84,11 +84,13 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--latest", is_flag=True, help="Only the newest measurement of each series.")
 @click.option("--retracted", is_flag=True, help="Withdrawn measurements too.")
 @click.option("--samples", is_flag=True, help="With every sample (json, csv, parquet).")
-@click.option("--group-by", metavar="KEY,…", help="benchmark, backend, version, dtype, model, device, class, machine, origin, month, day.")
-@click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True, metavar="SECONDS", help="For --sql."
+    "--group-by",
+    metavar="KEY,…",
+    help="benchmark, backend, version, dtype, model, device, class, machine, origin, month, day, params.NAME.",
 )
+@click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
 @click.option("--limit", type=click.IntRange(1), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all).")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")

@@ -132,7 +132,7 @@ def database_error(error: Exception, address: Address) -> DatabaseError:
             return DatabaseError(code, message.format(where=where), hint)
     if address.dialect == "postgresql" and type(original).__name__ == "OperationalError":
         return DatabaseError(
-            "DB-UNREACHABLE", f"cannot reach {where}: {text.splitlines()[-1] if text else 'no answer'}", "is the server running?"
+            "DB-UNREACHABLE", f"cannot reach {where}: {text.splitlines()[0] if text else 'no answer'}", "is the server running?"
         )
     return DatabaseError("DB-FAILED", f"{where}: {text}")
 
