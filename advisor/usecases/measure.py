@@ -1,0 +1,189 @@
+"""Recommend by measuring: really run the promising plans on this machine, and let the measured one win."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from advisor.errors import DatabaseError, UsageError
+from advisor.frameworks import framework
+from advisor.search.records import Recommendation, plan_id
+from advisor.trial.records import Trial
+from advisor.units import format_seconds
+from advisor.usecases.measured_answer import Session, measured_answer
+from advisor.usecases.question import Question, Request, resolve
+from advisor.usecases.recommend import build_answer, rank_question, store_answer, summary
+
+if TYPE_CHECKING:
+    from advisor.search.analytic import Ranking
+    from advisor.search.measured import MeasuredSearch
+
+Progress = Callable[[str], None]
+
+#: Plans worth measuring: the best of each arm and batch. More than a budget of minutes can run, few enough to reason over.
+CONTENDERS = 160
+#: A plan predicted to be slower than the best by more than this factor is no contender.
+HOPELESS = 12.0
+#: Samples a trial takes beyond its first call and warm-up.
+CALLS = 8
+
+
+def recommend_measured(
+    request: Request,
+    *,
+    database_url: str | None = None,
+    budget_s: float = 120.0,
+    top: int | None = None,
+    progress: Progress = lambda _: None,
+) -> Recommendation:
+    """Answer a question about this machine by trials; every trial is stored as soon as it ends.
+
+    UsageError if the hardware is not this machine, or the model is of a kind that trials cannot build.
+    """
+    from advisor.search.measured import run_measured
+    from advisor.trial.network import obstacle
+    from advisor.usecases.calibration import load_calibration
+
+    start = time.perf_counter()
+    question = resolve(request, database_url)
+    if not question.hardware.local:
+        raise UsageError("--measure runs plans on this machine", "leave out --hardware, or give local", code="NOT-LOCAL")
+    if not question.platform.is_cpu or question.platform.devices != 1:
+        raise UsageError("--measure runs trials on the CPU only, so far", code="NOT-CPU")
+    reason = obstacle(question.model, question.workload)
+    if reason is not None:
+        raise UsageError(reason, "without --measure the cost model answers", code="NO-TRIAL")
+    calibration = load_calibration()
+    ranking = rank_question(question, calibration)
+    answer = build_answer(question, ranking, calibration, start=start, top=top, exhaustive=False)
+    if not answer.feasible:
+        return answer
+    session = _session(question, ranking, database_url)
+    latency = question.workload.objective == "latency"
+    study, search = run_measured(
+        session.contenders,
+        latency=latency,
+        budget_s=budget_s,
+        seed=request.seed,
+        clock=time.perf_counter,
+        run=lambda row, left: _run(session, row, left, progress),
+    )
+    _confirm(session, search, budget_s - (time.perf_counter() - start), progress)
+    measured = measured_answer(session, search, answer, ranking, latency, len(study.trials))
+    if database_url is not None:
+        store_answer(question, measured, database_url)
+    return measured
+
+
+def _session(question: Question, ranking: Ranking, database_url: str | None) -> Session:
+    """Return the contenders: for each arm, batch and thread count the plan as predicted, hopeless ones left out."""
+    from advisor.search.measured import Contender
+    from advisor.search.residual import arm_of
+
+    feasible = [int(r) for r in ranking.score.argsort(kind="stable") if bool(ranking.feasible[r])]
+    best = float(ranking.score[feasible[0]])
+    rows: list[int] = []
+    seen: set[tuple[Any, ...]] = set()
+    for row in feasible:
+        plan = ranking.plans.plan(row)
+        spec = framework(plan.framework)
+        if spec is None or spec.bench_backend is None or float(ranking.score[row]) > HOPELESS * best:
+            continue
+        key = (*arm_of(plan), plan.micro_batch, plan.grad_accumulation, plan.threads)
+        if key not in seen:
+            seen.add(key)
+            rows.append(row)
+        if len(rows) >= CONTENDERS:
+            break
+    contenders = []
+    for row in rows:
+        plan = ranking.plans.plan(row)
+        predicted = float(ranking.priced.time_s[row])
+        contenders.append(
+            Contender(
+                plan=plan,
+                predicted_s=predicted,
+                sigma=max(float(ranking.priced.sigma_log[row]), 0.1),
+                samples=plan.global_batch,
+                cost_s=trial_cost_s(plan.framework, plan.execution, predicted),
+            )
+        )
+    return Session(question=question, contenders=contenders, rows=rows, database_url=database_url)
+
+
+def trial_cost_s(name: str, execution: str, predicted_s: float) -> float:
+    """Return about how long a trial takes: start, preparation (compiling) and a few calls; priors stand in the framework's descriptor."""
+    spec = framework(name)
+    overheads: Mapping[str, float] = spec.overheads if spec is not None else {}
+    return overheads.get("start_s", 5.0) + overheads.get(f"prepare_{execution}_s", 1.0) + CALLS * predicted_s
+
+
+def _run(session: Session, row: int, left: float, progress: Progress) -> float | None:
+    from advisor.trial.run import run_once, trial_of
+
+    contender = session.contenders[row]
+    start = time.monotonic()
+    budget = max(2.0, min(left, CALLS * contender.predicted_s + 4.0))
+    line = run_once(
+        session.question.model, session.question.workload, contender.plan, budget_s=budget, seed=len(session.lines.get(row, []))
+    )
+    session.lines.setdefault(row, []).append(line)
+    session.spent[row] = session.spent.get(row, 0.0) + time.monotonic() - start
+    identity = session.question.identity()
+    trial = trial_of(contender.plan, plan_id(identity, contender.plan), session.lines[row], "cpu0", session.spent[row])
+    session.trials[row] = trial
+    _store(session, trial, contender.predicted_s)
+    text = f"{format_seconds(trial.seconds)} a batch" if trial.seconds else f"{trial.status}: {trial.reason}"
+    name = f"{contender.plan.framework} {contender.plan.execution}, {summary(contender.plan)}, {contender.plan.threads} threads"
+    progress(f"measured {name}: {text} (predicted {format_seconds(contender.predicted_s)})")
+    return trial.seconds if trial.measured or trial.status == "contended" else None
+
+
+def _confirm(session: Session, search: MeasuredSearch, left: float, progress: Progress) -> None:
+    """Run the leaders again in fresh processes, in turns, while the time lasts: one process cannot tell how much the next differs."""
+    leaders = search.leaders()
+    if len(leaders) < 1:
+        return
+    end = time.perf_counter() + left
+    for _ in range(2):
+        for row in leaders:
+            cost = session.spent[row] / max(1, len(session.lines[row]))
+            if time.perf_counter() + cost > end:
+                return
+            _run(session, row, cost, progress)
+            if (seconds := session.trials[row].seconds) is not None:
+                search.seconds[row] = seconds
+
+
+def _store(session: Session, trial: Trial, predicted_s: float) -> None:
+    if session.database_url is None:
+        return
+    from advisor.results.store import Store
+
+    q = session.question
+    document = {
+        **trial.to_dict(),
+        "model": q.model.name,
+        "task": q.workload.task,
+        "framework": trial.plan.framework,
+        "predicted_s": predicted_s,
+        "workload": {"seq_len": q.workload.seq_len, "input_len": q.workload.input_len, "output_len": q.workload.output_len},
+    }
+    try:
+        with Store.open(session.database_url) as store:
+            if session.run_id is None:
+                machine = q.hardware.machine
+                machine_id = store.save_machine(machine.to_dict()) if machine is not None else None
+                versions = {f.name: f.version for f in machine.frameworks if f.version} if machine is not None else {}
+                session.run_id = store.start_run(
+                    kind="trial",
+                    machine_id=machine_id,
+                    software={"frameworks": versions},
+                    command="recommend --measure",
+                    settings=q.identity(),
+                )
+            store.add_trial(session.run_id, document)
+    except DatabaseError as error:
+        warnings.warn(f"a trial was not stored: {error.message}", stacklevel=2)
