@@ -25,6 +25,8 @@ _FILTERS = (
     click.option("--metric", metavar="NAME,…", help="flops_per_s, bytes_per_s, seconds, samples_per_s …"),
 )
 
+GROUP_KEYS = "benchmark, backend, version, dtype, model, device, class, machine, origin, month, day, or params.NAME (params.n_devices)."
+
 
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that choose measurements."""
@@ -98,6 +100,7 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.pass_obj
 def query_command(
     settings: Settings,
+    /,
     latest: bool,
     retracted: bool,
     samples: bool,
@@ -143,7 +146,8 @@ def make_filters(chosen: dict[str, str | None], **more: Any) -> Any:
     """Return the filters of the options that choose measurements."""
     from advisor.results.queries import Filters, since
 
-    return Filters(**{**chosen, "since": since(chosen["since"])}, **more)
+    text: dict[str, Any] = dict(chosen)
+    return Filters(**text | {"since": since(chosen["since"])}, **more)
 
 
 def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bool) -> None:
@@ -185,7 +189,7 @@ def json_text(document: dict[str, Any]) -> str:
 @click.option("--format", "form", type=click.Choice(["jsonl", "parquet"]), help="Default: by the file's name, else JSON lines.")
 @json_option
 @click.pass_obj
-def export_command(settings: Settings, file: str, form: str | None, as_json: bool, **chosen: str | None) -> None:
+def export_command(settings: Settings, /, file: str, form: str | None, as_json: bool, **chosen: str | None) -> None:
     """Write measurements, with all they refer to, as JSON lines (compressed if FILE ends in .gz) or Parquet.
 
     Without filters everything is written, also trials and answers (JSON lines). FILE - is standard output.

@@ -44,8 +44,9 @@ def _measurement_cells(m: Mapping[str, Any]) -> tuple[str, ...]:
 
 def what(params: Mapping[str, Any], longest: int = 60) -> str:
     """Return the parameters in a few words: what was measured, without what other columns say."""
-    passed = ("group", "status", "hardware", "hw_class", "precision", "dtype", "framework", "kind", "source")
-    text = " ".join(f"{name}={_short(value)}" for name, value in params.items() if name not in passed)
+    passed = {"group", "status", "hardware", "hw_class", "precision", "dtype", "framework", "kind", "source", "mode", "model_name", "task"}
+    model = [str(params["model"])] if "model" in params else []
+    text = " ".join(model + [f"{name}={_short(value)}" for name, value in params.items() if name not in passed | {"model"}])
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -138,9 +139,9 @@ def render_import(document: Mapping[str, Any]) -> None:
     """Print what an import or merge did."""
     new, known = document["new"], document["known"]
     said = ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in new.items() if number)
-    print_lines(
-        f"stored {said}" if said else "nothing new", f"{sum(known.values())} records were there already" if any(known.values()) else None
-    )
+    print_lines(f"stored {said}" if said else "nothing new")
+    if any(known.values()):
+        print_lines(f"{sum(known.values())} records were there already")
     for identifier in document["conflicts"][:20]:
         print_lines(f"conflict: {identifier} is here with other content; the one here was kept")
     if len(document["conflicts"]) > 20:
@@ -164,14 +165,10 @@ def render_status(document: Mapping[str, Any]) -> None:
     print_lines(f"{document['database']}: {document['state']}", document["hint"])
     if document["state"] == "missing":
         return
-    size = (
-        ""
-        if document["size_bytes"] is None
-        else f", {format_bytes(document['size_bytes'])} on {document['file_system'] or 'a file system'}"
-    )
-    print_lines(
-        f"  {document['product']} {document['version']}{size}, schema {document['revision']} (this program: {document['expected_revision']})"
-    )
+    size, kind = document["size_bytes"], document["file_system"]
+    product = f"{document['product']} {document['version']}"
+    place = "" if size is None else f", {format_bytes(size)}" + (f" on {kind}" if kind else "")
+    print_lines(f"  {product}{place}, schema {document['revision']} (this program: {document['expected_revision']})")
     if document["network_file_system"]:
         print_lines("  on a network file system: SQLite's write-ahead log is off; for many hosts use PostgreSQL")
     for name, number in document.get("counts", {}).items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.errors import UsageError
 from advisor.results import queries
@@ -64,9 +64,7 @@ def export_records(connection: Connection, filters: queries.Filters) -> Iterator
     if filters.limit is not None:
         query = query.limit(filters.limit)
     for row in connection.execution_options(yield_per=_FETCH).execute(query).mappings():
-        record = _plain(row)
-        record["sample_seconds"] = unpack_samples(row["sample_seconds"])
-        yield {"record": "measurement", **record}
+        yield {"record": "measurement", **_plain(row), "sample_seconds": unpack_samples(row["sample_seconds"])}
     if everything:
         yield from _rest(connection)
     marks = sa.select(*Retraction.__table__.columns)
@@ -83,8 +81,8 @@ def _rest(connection: Connection) -> Iterator[dict[str, Any]]:
         yield {"record": "recommendation", **_plain(row), "plans": queries.recommendation_dict(connection, row)["plans"]}
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: iso(value) if name.endswith("_at") else value for name, value in row.items() if not isinstance(value, bytes)}
+def _plain(row: RowMapping) -> dict[str, Any]:
+    return {str(name): iso(value) if name.endswith("_at") else value for name, value in row.items() if not isinstance(value, bytes)}
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------

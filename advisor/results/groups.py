@@ -92,8 +92,10 @@ def groups(connection: Connection, filters: Filters, by: Sequence[str]) -> tuple
 
 
 def _key(connection: Connection, name: str) -> Any:
+    if name.startswith("params.") and len(name) > len("params."):
+        return Measurement.params[name.removeprefix("params.")].as_string()
     if name not in KEYS:
-        raise UnknownName("key to group by", name, KEYS)
+        raise UnknownName("key to group by", name, [*KEYS, "params.NAME"])
     if name in ("month", "day"):
         pattern = {"month": ("%Y-%m", "YYYY-MM"), "day": ("%Y-%m-%d", "YYYY-MM-DD")}[name]
         if connection.dialect.name == "sqlite":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.results import queries
 from advisor.results.rows import iso
@@ -91,5 +91,5 @@ def record(connection: Connection, identifier: str) -> tuple[str, dict[str, Any]
     return kind, result
 
 
-def _plain(row: Any) -> dict[str, Any]:
-    return {name: iso(value) if name.endswith("_at") else value for name, value in row.items()}
+def _plain(row: RowMapping) -> dict[str, Any]:
+    return {str(name): iso(value) if name.endswith("_at") else value for name, value in row.items()}

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, RowMapping
 from sqlalchemy.sql import ColumnElement, Select
 
 from advisor.errors import UnknownName, UsageError
@@ -132,13 +132,13 @@ def measurements(connection: Connection, filters: Filters) -> list[dict[str, Any
     query = query.order_by(Measurement.measured_at.desc().nulls_last(), Measurement.id.desc())
     if filters.limit is not None:
         query = query.limit(filters.limit)
-    return [measurement_dict(row, samples=filters.samples) for row in connection.execute(query).mappings()]
+    return [measurement_dict(dict(row), samples=filters.samples) for row in connection.execute(query).mappings()]
 
 
 def measurement(connection: Connection, identifier: str) -> dict[str, Any] | None:
     """Return the measurement of that id with its samples, withdrawn or not, or None."""
     row = connection.execute(measurement_select(samples=True).where(Measurement.id == identifier)).mappings().one_or_none()
-    return None if row is None else measurement_dict(row, samples=True)
+    return None if row is None else measurement_dict(dict(row), samples=True)
 
 
 def trials(
@@ -162,7 +162,7 @@ def trials(
     return [trial_dict(row) for row in connection.execute(query).mappings()]
 
 
-def trial_dict(row: Mapping[str, Any]) -> dict[str, Any]:
+def trial_dict(row: RowMapping) -> dict[str, Any]:
     """Return a trial as it was stored, with its provenance."""
     own = {name: row[name] for name in ("id", "run_id", "machine", "origin", "content_hash", "status")}
     return {**row["document"], **own, "measured_at": iso(row["measured_at"])}
@@ -199,7 +199,7 @@ def latest_recommendation(connection: Connection) -> dict[str, Any] | None:
     return None if row is None else recommendation_dict(connection, row)
 
 
-def recommendation_dict(connection: Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+def recommendation_dict(connection: Connection, row: RowMapping) -> dict[str, Any]:
     """Return a stored answer as plain data."""
     plans = sa.select(RecommendedPlan.document).where(RecommendedPlan.recommendation_id == row["id"]).order_by(RecommendedPlan.position)
     return {

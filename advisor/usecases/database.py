@@ -146,6 +146,5 @@ def _dump_postgresql(store: Store, target: Path) -> None:
     except FileNotFoundError as error:
         raise EnvironmentLacks("NO-PG-DUMP", "backing up PostgreSQL needs pg_dump", "install PostgreSQL's client programs") from error
     if done.returncode != 0:
-        raise DatabaseError(
-            "DB-BACKUP", f"pg_dump failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}"
-        )
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise DatabaseError("DB-BACKUP", f"pg_dump failed: {said[-1]}")
