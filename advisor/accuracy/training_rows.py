@@ -35,6 +35,17 @@ class Prepared:
     terms: Terms | None
     skipped: list[tuple[Row, str]]
 
+    def take(self, rows: list[int]) -> Prepared:
+        """Return the chosen rows; the skipped ones come along only when none is chosen."""
+        terms = self.terms.take(np.array(rows, dtype=np.int64)) if self.terms is not None and rows else None
+        picked = ([self.described[i] for i in rows], [self.plans[i] for i in rows], [self.assumed[i] for i in rows])
+        return Prepared(*picked, terms, [] if rows else self.skipped)
+
+
+def stratum_of(d: Described, by: str) -> str:
+    """Return the row's group, or its device under ``hardware``."""
+    return d.row.get("group", "") if by == "group" else d.platform.profile.id
+
 
 def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | None = None) -> Prepared:
     """Describe ``rows`` and collect the terms of all that have a plan (published, or chosen by ``choose`` where it is not)."""

@@ -1,0 +1,149 @@
+"""Calibrate the training model: time parameters, memory parameters, and the spread of predictions for groups never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.accuracy.fit import fit, weights_of
+from advisor.accuracy.records import Prediction
+from advisor.accuracy.training_rows import Prepared, predict, stratum_of
+from advisor.cost.calibration import Calibration
+from advisor.cost.memory import memory
+from advisor.cost.parameters import MEMORY_PARAMETERS, TIME_PARAMETERS
+from advisor.cost.terms import Terms
+from advisor.cost.training import compose
+from advisor.cost.uncertainty import Z_80
+from advisor.errors import UsageError
+
+Floats = npt.NDArray[np.float64]
+
+#: Fewest rows a fit is made from; with fewer the priors would decide.
+MIN_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The rows of one quantity that a fit sees: indices into the prepared rows, their measured values and groups."""
+
+    rows: npt.NDArray[np.int64]
+    measured: Floats
+    groups: list[str]
+
+
+def time_sample(prepared: Prepared) -> Sample:
+    """Return the rows with a measured time and a published layout."""
+    chosen = [i for i, d in enumerate(prepared.described) if d.time_s and d.row.get("status", "ok") == "ok" and not prepared.assumed[i]]
+    return _sample(prepared, chosen, [prepared.described[i].time_s or 0.0 for i in chosen])
+
+
+def memory_sample(prepared: Prepared) -> Sample:
+    """Return the rows with a measured memory of a stated definition and a published layout."""
+    chosen = [
+        i
+        for i, d in enumerate(prepared.described)
+        if d.memory_bytes and d.row.get("status", "ok") == "ok" and not prepared.assumed[i] and d.memory_kind != "unstated"
+    ]
+    return _sample(prepared, chosen, [prepared.described[i].memory_bytes or 0.0 for i in chosen])
+
+
+def _sample(prepared: Prepared, chosen: list[int], measured: list[float]) -> Sample:
+    return Sample(np.array(chosen, dtype=np.int64), np.array(measured), [prepared.described[i].row.get("group", "") for i in chosen])
+
+
+def without(prepared: Prepared, sample: Sample, by: str, stratum: str) -> Sample:
+    """Return the sample less the rows of ``stratum``."""
+    keep = np.array([stratum_of(prepared.described[int(i)], by) != stratum for i in sample.rows], dtype=bool)
+    return Sample(sample.rows[keep], sample.measured[keep], [g for g, k in zip(sample.groups, keep, strict=True) if k])
+
+
+def fit_time(terms: Terms, sample: Sample, start: Calibration) -> Calibration:
+    """Return ``start`` with its time parameters fitted to ``sample``; UsageError where there is too little to fit."""
+    if len(sample.rows) < MIN_ROWS:
+        raise UsageError(f"{len(sample.rows)} rows can be described, a calibration needs {MIN_ROWS}", code="TOO-FEW-ROWS")
+    part = terms.take(sample.rows)
+
+    def predicted(k: Calibration) -> Floats:
+        return sum(compose(part, k).values(), start=np.zeros(len(part)))
+
+    found = fit(TIME_PARAMETERS, predicted, sample.measured, weights_of(sample.groups), start)
+    return start.with_values(found.values, found.spreads)
+
+
+def fit_memory(prepared: Prepared, sample: Sample, start: Calibration) -> Calibration:
+    """Return ``start`` with its memory parameters fitted, each row by its own definition; unchanged where no row states one."""
+    if len(sample.rows) < MIN_ROWS or prepared.terms is None:
+        return start
+    part = prepared.terms.take(sample.rows)
+    kinds = np.array([prepared.described[int(i)].memory_kind for i in sample.rows])
+
+    def predicted(k: Calibration) -> Floats:
+        held = memory(part, k)
+        return np.select([kinds == "allocated", kinds == "reserved"], [held.allocated, held.reserved], held.device)
+
+    found = fit(MEMORY_PARAMETERS, predicted, sample.measured, weights_of(sample.groups), start, scale=0.02)
+    return start.with_values(found.values, found.spreads)
+
+
+def fit_all(prepared: Prepared, start: Calibration) -> Calibration:
+    """Return ``start`` with time and memory parameters fitted to all prepared rows."""
+    if prepared.terms is None:
+        raise UsageError("no row can be described", code="TOO-FEW-ROWS")
+    return fit_memory(prepared, memory_sample(prepared), fit_time(prepared.terms, time_sample(prepared), start))
+
+
+def leave_out(prepared: Prepared, whole: Calibration, by: str, progress: Callable[[str], None] | None = None) -> Iterator[Prediction]:
+    """Yield every prediction from a fit that never saw the row's stratum (``group`` or ``hardware``), then the skipped rows.
+
+    Each fit starts from ``whole`` (the fit to everything) but its minimum knows nothing of the stratum; intervals come from the
+    residuals of the other strata.
+    """
+    if prepared.terms is None:
+        yield from predict(prepared, whole)
+        return
+    times, memories = time_sample(prepared), memory_sample(prepared)
+    strata = sorted({stratum_of(d, by) for d in prepared.described})
+    found: dict[str, list[Prediction]] = {}
+    for name in strata:
+        if progress is not None:
+            progress(f"leaving out {name} …")
+        start = prior_of(whole)
+        fitted = fit_time(prepared.terms, without(prepared, times, by, name), start)
+        fitted = fit_memory(prepared, without(prepared, memories, by, name), fitted)
+        rows = [i for i, d in enumerate(prepared.described) if stratum_of(d, by) == name]
+        found[name] = list(predict(prepared.take(rows), fitted))
+    for name in strata:
+        others = [p for other, part in found.items() if other != name for p in part]
+        yield from _with_interval(found[name], others)
+    yield from predict(prepared.take([]), whole)
+
+
+def prior_of(calibration: Calibration) -> Calibration:
+    """Return ``calibration`` with its parameters at their priors and its sections kept."""
+    return replace(Calibration.prior(calibration.sections), provenance=calibration.provenance)
+
+
+def spread(predictions: Sequence[Prediction], quantity: str) -> float | None:
+    """Return the log spread whose 80 % interval holds 80 % of ``predictions``, each group counting the root of its rows; None if few."""
+    told = [p for p in predictions if p.quantity == quantity and p.error is not None and not p.assumed]
+    if len(told) < MIN_ROWS:
+        return None
+    size = np.abs(np.log([p.predicted / p.measured for p in told if p.predicted and p.measured]))
+    weight = weights_of([p.group for p in told]) ** 2
+    order = np.argsort(size)
+    share = np.cumsum(weight[order]) / weight.sum()
+    return float(size[order][int(np.searchsorted(share, 0.8))] / Z_80)
+
+
+def _with_interval(part: Sequence[Prediction], others: Sequence[Prediction]) -> Iterator[Prediction]:
+    widths = {quantity: spread(others, quantity) for quantity in ("time", "memory")}
+    for p in part:
+        sigma = widths[p.quantity]
+        if sigma is None or p.predicted is None:
+            yield p
+            continue
+        factor = float(np.exp(Z_80 * sigma))
+        yield replace(p, low=p.predicted / factor, high=p.predicted * factor)
