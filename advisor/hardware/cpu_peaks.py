@@ -18,8 +18,8 @@ from advisor.resources import data_dir
 from advisor.units import GIB, MIB
 from advisor.yamlio import read_yaml
 
-#: Cycles per second assumed where the probe saw no clock (virtual machines hide it); the sheet then says so.
-_UNKNOWN_CLOCK_MHZ = 2500.0
+#: Clock taken where the probe saw none (virtual machines hide it): a usual boost clock of server cores, so an upper bound. Notes say so.
+_UNKNOWN_CLOCK_MHZ = 3500.0
 
 
 class _Core(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ def profile_of(machine: Machine, device: Device, cores: float | None, sheet: Har
     cycles = (clock or _UNKNOWN_CLOCK_MHZ) * 1e6
     peaks = {dtype: (cores or 1.0) * rate * 2 * cycles / 1e12 for dtype, rate in fma_per_cycle(cpu).items()}
     last = max((c for c in cpu.caches if c.kind != "instruction" and c.level >= 2), key=lambda c: c.level, default=None)
-    notes = "Peaks: usable cores x multiply-adds a cycle x 2 x clock." + ("" if clock else " The clock is not known: 2500 MHz taken.")
+    notes = "Peaks: usable cores x multiply-adds a cycle x 2 x clock." + ("" if clock else " The clock is not known: 3500 MHz taken.")
     return HardwareProfile(
         id=sheet.id if sheet else "local-cpu",
         name=cpu.model or device.name or "CPU",
