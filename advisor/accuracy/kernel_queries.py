@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.accuracy.published_hardware import profile_of
@@ -52,9 +52,11 @@ class KernelQuery:
     tiers: tuple[NetworkTier, ...] = field(default=())
     switch: bool | None = None
     """Whether the switch reduced, where the source says so."""
+    issued: bool = False
+    """A collective launched alone from the host, not inside a captured graph as in the kernel database."""
 
 
-class Undescribed(AdvisorError):
+class UndescribedError(AdvisorError):
     """A row that does not say what was run; the message is the reason."""
 
     def __init__(self, reason: str) -> None:
@@ -62,13 +64,13 @@ class Undescribed(AdvisorError):
 
 
 def query_of(row: Mapping[str, str]) -> KernelQuery:
-    """Return the question a row answers; Undescribed with the reason where its columns do not say."""
+    """Return the question a row answers; UndescribedError with the reason where its columns do not say."""
     kind = row["kind"]
     if kind not in KINDS:
-        raise Undescribed(f"{kind} rows are no kernel")
+        raise UndescribedError(f"{kind} rows are no kernel")
     sheet = profile_of(row)
     if sheet is None:
-        raise Undescribed("the device is not named")
+        raise UndescribedError("the device is not named")
     read = {"gemm": _gemm, "attention": _attention, "collective": _collective}.get(kind, _bandwidth)
     return read(row, sheet)
 
@@ -82,14 +84,14 @@ def _time_s(row: Mapping[str, str], work: float | None = None) -> float:
         return float(row["time_ms"]) * 1e-3
     if work is not None and row["tflops"]:
         return work / (float(row["tflops"]) * 1e12)
-    raise Undescribed("no time is given")
+    raise UndescribedError("no time is given")
 
 
 def _make(
     row: Mapping[str, str], sheet: HardwareProfile, dtype: str, sizes: Mapping[str, float], measured: float, **more: object
 ) -> KernelQuery:
     if not measured > 0:
-        raise Undescribed("no time is given")
+        raise UndescribedError("no time is given")
     hardware = row["hw_class"] or row["hardware"]
     return KernelQuery(
         id=row["id"],
@@ -110,12 +112,14 @@ def _gemm(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
     if joined:
         sizes = dict(zip("mnk", map(float, joined.groups()), strict=True))
     if not {"m", "n", "k"} <= sizes.keys():
-        raise Undescribed("the shape of the product is not given")
+        raise UndescribedError("the shape of the product is not given")
     dtype = _DTYPES.get(row["dtype"].split(" ")[0])
+    if dtype == "fp8" and not joined and "Lt" not in row["dtype"]:
+        dtype = "fp8_rows"  # The kernel database measured the open row-scaled kernels, the others the vendor's library.
     if joined:
         dtype = _searched_dtype(row, sheet)
     if dtype is None:
-        raise Undescribed(f"dtype {row['dtype']!r} is not known")
+        raise UndescribedError(f"dtype {row['dtype']!r} is not known")
     mnk = {name: sizes[name] for name in "mnk"}
     return _make(row, sheet, dtype, mnk, _time_s(row, 2.0 * sizes["m"] * sizes["n"] * sizes["k"]))
 
@@ -135,7 +139,7 @@ def _searched_dtype(row: Mapping[str, str], sheet: HardwareProfile) -> str:
 def _attention(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
     sizes = _numbers(row["shape"])
     if "b" not in sizes or "heads" not in sizes:
-        raise Undescribed("the heads of the attention are not given")
+        raise UndescribedError("the heads of the attention are not given")
     prefill = "prefill" in row["op"]
     new = sizes.get("s", 1.0) if prefill else 1.0
     keys = new + sizes.get("prefix", 0.0) if prefill else sizes["kv_len_step"] + 1.0
@@ -168,16 +172,18 @@ def _tiers(row: Mapping[str, str], sheet: HardwareProfile, devices: int) -> tupl
         host = NetworkTier(name="pcie", kind="pcie", group=8, bandwidth_bytes_per_s=31.5e9, latency_s=2.5e-6)
         return (bridge, host)
     nodes, each = _layout(row, devices)
-    system = "@p5-48xlarge" if "AWS" in row["hardware"] and sheet.id.startswith("h") else ""
-    spec = f"{nodes}x{each}x{sheet.id}{system}" if nodes > 1 else f"{max(devices, 2)}x{sheet.id}"
-    return platform_for(parse_spec(spec)).tiers
+    spec = f"{nodes}x{each}x{sheet.id}" if nodes > 1 else f"{max(devices, 2)}x{sheet.id}"
+    tiers = platform_for(parse_spec(spec)).tiers
+    if nodes > 1 and "AWS" in row["hardware"]:  # Its nodes are joined by Elastic Fabric Adapters of the same rate.
+        return (*tiers[:-1], replace(tiers[-1], kind="efa"))
+    return tiers
 
 
 def _collective(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
     text = row["op"].lower()
     op = next((name for words, name in _OPERATIONS if any(word in text for word in words)), None)
     if op is None or not row["n_devices"]:
-        raise Undescribed("the operation or its devices are not given")
+        raise UndescribedError("the operation or its devices are not given")
     group = int(row["n_devices"])
     size = float(row["size_bytes"]) if row["size_bytes"] else _LARGE_BYTES
     if row["time_ms"]:
@@ -185,23 +191,31 @@ def _collective(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
     elif row["gb_per_s"] and float(row["gb_per_s"]) > 0:
         measured = (2.0 if op == "all_reduce" else 1.0) * (group - 1) / group * size / (float(row["gb_per_s"]) * 1e9)
     else:
-        raise Undescribed("no time is given")
+        raise UndescribedError("no time is given")
     notes = f"{text} {row['hardware'].lower()} {row.get('notes', '').lower()}"
     ring = "ring" in text or "nvls_enable=0" in notes or ", ring" in notes
     switch = False if ring else (True if "nvls" in notes or "sharp" in notes else None)
     try:
         tiers = _tiers(row, sheet, group)
     except AdvisorError as error:
-        raise Undescribed(error.message) from error
+        raise UndescribedError(error.message) from error
     return _make(
-        row, sheet, _DTYPES.get(row["dtype"], "bf16"), {"bytes": size, "group": float(group)}, measured, op=op, tiers=tiers, switch=switch
+        row,
+        sheet,
+        _DTYPES.get(row["dtype"], "bf16"),
+        {"bytes": size, "group": float(group)},
+        measured,
+        op=op,
+        tiers=tiers,
+        switch=switch,
+        issued="kernel database" not in row["source"],
     )
 
 
 def _bandwidth(row: Mapping[str, str], sheet: HardwareProfile) -> KernelQuery:
     """One gigabyte at the printed rate. The TB/s of the memory table were filed without their decimal point ("17" is 1.7)."""
     if not row["gb_per_s"]:
-        raise Undescribed("no rate is given")
+        raise UndescribedError("no rate is given")
     if row["kind"] == "memory_bandwidth" and "TB/s" in row["bandwidth_kind"]:
         rate = float(f"{row['gb_per_s'][0]}.{row['gb_per_s'][1:]}") * 1e12
     else:

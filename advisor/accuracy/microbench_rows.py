@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from advisor.accuracy.kernel_queries import KernelQuery, Undescribed, query_of
+from advisor.accuracy.kernel_queries import KernelQuery, UndescribedError, query_of
 from advisor.accuracy.records import Prediction, skip
 from advisor.cost.calibration import Calibration
 from advisor.cost.curves import DeviceCurves, attention_seconds, collective_seconds, curves_for, gemm_seconds, stream_seconds
 from advisor.hardware.platform import Platform
-from advisor.hardware.topology import host_link_bytes_per_s
+from advisor.hardware.tiers import host_link_bytes_per_s
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,10 +29,10 @@ def predict_rows(rows: Iterable[Mapping[str, str]], calibration: Calibration) ->
     for row in rows:
         try:
             query = query_of(row)
-        except Undescribed as error:
+        except UndescribedError as error:
             yield skip(row, error.message)
             continue
-        groups[query.kind, query.sheet.id, query.dtype, query.op, str(query.tiers), str(query.switch)].append(query)
+        groups[query.kind, query.sheet.id, query.dtype, query.op, str(query.tiers), f"{query.switch}{query.issued}"].append(query)
     for members in groups.values():
         yield from _predict(members, calibration)
 
@@ -80,10 +80,14 @@ def predicted_seconds(members: Sequence[KernelQuery], curves: DeviceCurves) -> F
     if first.kind == "gemm":
         return gemm_seconds(curves, sizes["m"], sizes["n"], sizes["k"], first.dtype)
     if first.kind == "attention":
-        return attention_seconds(curves, **sizes, causal=True, dtype=first.dtype)
+        names = ("batch", "heads", "kv_heads", "query", "keys", "head_dim")
+        batch, heads, kv_heads, query, keys, head_dim = (sizes[name] for name in names)
+        return attention_seconds(
+            curves, batch=batch, heads=heads, kv_heads=kv_heads, query=query, keys=keys, head_dim=head_dim, causal=True, dtype=first.dtype
+        )
     if first.kind == "collective":
         reducible = first.dtype != "int8" and first.switch is not False
-        return collective_seconds(first.op, sizes["bytes"], sizes["group"], first.tiers, curves, reducible=reducible)
+        return collective_seconds(first.op, sizes["bytes"], sizes["group"], first.tiers, curves, reducible=reducible, issued=first.issued)
     if first.kind == "memory_bandwidth":
         return stream_seconds(curves, sizes["bytes"])
     link = first.sheet.link.gb_per_s_per_direction if first.sheet.link else None

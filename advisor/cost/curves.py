@@ -37,6 +37,8 @@ _FALLBACKS: Mapping[str, tuple[str, ...]] = {
     "bf16": ("bf16", "fp32_vector", "fp32", "fp16"),
     "fp8": ("fp8", "bf16", "fp16", "fp32", "fp32_vector"),
     "fp4": ("fp4", "fp8", "bf16", "fp16", "fp32", "fp32_vector"),
+    "fp8_rows": ("fp8", "bf16", "fp16", "fp32", "fp32_vector"),
+    "fp8_block": ("fp8", "bf16", "fp16", "fp32", "fp32_vector"),
     "int8": ("int8", "fp8", "bf16", "fp16", "fp32", "fp32_vector"),
 }
 
@@ -174,12 +176,14 @@ def collective_seconds(
     tiers: Sequence[NetworkTier],
     curves: DeviceCurves,
     stride: ArrayLike = 1.0,
+    *,
     reducible: bool = True,
+    issued: bool = False,
 ) -> Floats:
     """Return seconds of collective ``op`` over ``group`` devices that sit ``stride`` apart in the placement order.
 
     ``size_bytes`` follows nccl-tests: the buffer of one rank for all_reduce, all_to_all and p2p, the gathered (unscattered) whole
-    for all_gather and reduce_scatter.
+    for all_gather and reduce_scatter. ``reducible``: the switch can add the dtype (not int8); ``issued``: launched alone by the host.
     """
     return _collective.seconds(
         curves.collective,
@@ -191,6 +195,7 @@ def collective_seconds(
         peer_to_peer=curves.peer_to_peer,
         memory_bytes_per_s=curves.memory_bytes_per_s,
         reducible=reducible,
+        issued=issued,
     )
 
 

@@ -20,43 +20,31 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
-from advisor.cost.kernels.generation import KernelParameter, shared
+from advisor.cost.kernels.generation import KernelParameter, declare, shared
 from advisor.units import DTYPE_BITS
 
 Floats = npt.NDArray[np.float64]
 
 PREFILL: tuple[KernelParameter, ...] = (
-    KernelParameter(name="ceiling", prior=0.7, low=0.2, high=1.0, unit="fraction", meaning="Matrix rate inside a tile over the dense peak"),
-    KernelParameter(name="narrow", prior=15.0, low=2.0, high=100.0, unit="elements", meaning="Head width at which half the rate is lost"),
-    KernelParameter(name="margin", prior=32.0, low=4.0, high=128.0, unit="keys", meaning="Keys computed in vain by each tile"),
-    KernelParameter(name="tile_s", prior=1e-6, low=5e-8, high=5e-6, unit="s", meaning="Start of one tile"),
-    KernelParameter(name="tail", prior=0.5, low=0.05, high=1.0, unit="fraction", meaning="Share of the longest tile that shows"),
-    KernelParameter(
-        name="stream", prior=0.6, low=0.2, high=0.97, unit="fraction", meaning="Reached device-memory bandwidth over the sheet's"
-    ),
-    KernelParameter(name="start", prior=8e-6, low=2e-6, high=2e-5, unit="s", meaning="Start and end of the kernels of one call"),
-    KernelParameter(name="token_s", prior=1e-9, low=1e-10, high=1e-8, unit="s", meaning="Writing one token to the cache"),
-    KernelParameter(
-        name="token_head_s", prior=3e-10, low=1e-11, high=3e-9, unit="s", meaning="Writing one token of one key head of 128 to the cache"
-    ),
+    declare("ceiling", 0.7, 0.2, 1.0, "fraction", "Matrix rate inside a tile over the dense peak"),
+    declare("narrow", 15.0, 2.0, 100.0, "elements", "Head width at which half the rate is lost"),
+    declare("margin", 32.0, 4.0, 128.0, "keys", "Keys computed in vain by each tile"),
+    declare("tile_s", 1e-6, 5e-8, 5e-6, "s", "Start of one tile"),
+    declare("tail", 0.5, 0.05, 1.0, "fraction", "Share of the longest tile that shows"),
+    declare("stream", 0.6, 0.2, 0.97, "fraction", "Reached device-memory bandwidth over the sheet's"),
+    declare("start", 8e-6, 2e-6, 2e-5, "s", "Start and end of the kernels of one call"),
+    declare("token_s", 1e-9, 1e-10, 1e-8, "s", "Writing one token to the cache"),
+    declare("token_head_s", 3e-10, 1e-11, 3e-9, "s", "Writing one token of one key head of 128 to the cache"),
 )
 DECODE: tuple[KernelParameter, ...] = (
-    KernelParameter(
-        name="decode_stream", prior=0.8, low=0.4, high=0.97, unit="fraction", meaning="Reached bandwidth when reading keys and values"
-    ),
-    KernelParameter(
-        name="slice", prior=256.0, low=64.0, high=1024.0, unit="keys", meaning="Keys one unit takes when they are sliced over idle units"
-    ),
-    KernelParameter(
-        name="fill", prior=3.0, low=0.5, high=30.0, unit="ratio", meaning="Device bandwidth over what its even share of a unit can draw"
-    ),
-    KernelParameter(name="decode_tile_s", prior=3.5e-6, low=5e-7, high=1e-5, unit="s", meaning="Start of one tile at head width 128"),
-    KernelParameter(name="decode_start", prior=9e-6, low=2e-6, high=2e-5, unit="s", meaning="Start and end of the kernels of one call"),
-    KernelParameter(name="key_s", prior=1e-9, low=1e-11, high=2e-8, unit="s", meaning="Latency of one key in the longest slice"),
-    KernelParameter(
-        name="regroup_s", prior=1e-6, low=1e-8, high=1e-5, unit="s", meaning="Transposing grouped queries and results, fixed part"
-    ),
-    KernelParameter(name="regroup_element_s", prior=1e-12, low=1e-14, high=2e-11, unit="s", meaning="The same for each element of a query"),
+    declare("decode_stream", 0.8, 0.4, 0.97, "fraction", "Reached bandwidth when reading keys and values"),
+    declare("slice", 256.0, 64.0, 1024.0, "keys", "Keys one unit takes when they are sliced over idle units"),
+    declare("fill", 3.0, 0.5, 30.0, "ratio", "Device bandwidth over what its even share of a unit can draw"),
+    declare("decode_tile_s", 3.5e-6, 5e-7, 1e-5, "s", "Start of one tile at head width 128"),
+    declare("decode_start", 9e-6, 2e-6, 2e-5, "s", "Start and end of the kernels of one call"),
+    declare("key_s", 1e-9, 1e-11, 2e-8, "s", "Latency of one key in the longest slice"),
+    declare("regroup_s", 1e-6, 1e-8, 1e-5, "s", "Transposing grouped queries and results, fixed part"),
+    declare("regroup_element_s", 1e-12, 1e-14, 2e-11, "s", "The same for each element of a query"),
 )
 PARAMETERS = PREFILL + DECODE
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
-from advisor.cost.kernels.generation import KernelParameter, fitted, shared
+from advisor.cost.kernels.generation import KernelParameter, declare, fitted, shared
 from advisor.hardware.platform import NetworkTier
 
 Floats = npt.NDArray[np.float64]
@@ -31,8 +31,8 @@ OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
 
 #: Of a generation of devices.
 PER_GENERATION: tuple[KernelParameter, ...] = (
-    KernelParameter(name="start", prior=7e-6, low=2e-6, high=3e-5, unit="s", meaning="Launch and synchronization of one collective"),
-    KernelParameter(name="hop", prior=1.1e-6, low=2e-7, high=5e-6, unit="s", meaning="One step of a ring inside a node"),
+    declare("start", 7e-6, 2e-6, 3e-5, "s", "Launch and synchronization of one collective"),
+    declare("hop", 1.1e-6, 2e-7, 5e-6, "s", "One step of a ring inside a node"),
 )
 #: Of a kind of link: efficiency over the sheet bandwidth, and the latency a chunk pays.
 KINDS: Mapping[str, tuple[float, float]] = {
@@ -46,33 +46,21 @@ KINDS: Mapping[str, tuple[float, float]] = {
     "hccs": (0.75, 8e-6),
 }
 PER_KIND: tuple[KernelParameter, ...] = (
-    KernelParameter(
-        name="efficiency", prior=0.8, low=0.2, high=1.0, unit="fraction", meaning="Bus bandwidth of long messages over the sheet's"
-    ),
-    KernelParameter(name="chunk", prior=6e-6, low=1e-7, high=5e-4, unit="s", meaning="Latency of one chunk of the pipeline"),
+    declare("efficiency", 0.8, 0.2, 1.0, "fraction", "Bus bandwidth of long messages over the sheet's"),
+    declare("chunk", 6e-6, 1e-7, 5e-4, "s", "Latency of one chunk of the pipeline"),
 )
 GLOBAL: tuple[KernelParameter, ...] = (
-    KernelParameter(
-        name="copy", prior=0.3, low=0.05, high=2.0, unit="fraction", meaning="Rate of the local copy over device-memory bandwidth"
-    ),
-    KernelParameter(
-        name="switch", prior=1.25, low=1.0, high=1.8, unit="ratio", meaning="All-reduce bandwidth with reduction in the switch over without"
-    ),
-    KernelParameter(
-        name="contention",
-        prior=2.0,
-        low=0.5,
-        high=3.0,
-        unit="exponent",
-        meaning="Power of the device count by which PCIe bandwidth falls",
-    ),
-    KernelParameter(name="exchange", prior=0.4, low=0.05, high=1.0, unit="fraction", meaning="Steps of an all-to-all over those of a ring"),
-    KernelParameter(
-        name="gather_rate", prior=0.95, low=0.5, high=1.2, unit="ratio", meaning="Bandwidth of one-phase collectives over the all-reduce's"
-    ),
+    declare("copy", 0.3, 0.05, 2.0, "fraction", "Rate of the local copy over device-memory bandwidth"),
+    declare("switch", 1.25, 1.0, 1.8, "ratio", "All-reduce bandwidth with reduction in the switch over without"),
+    declare("contention", 2.0, 0.5, 3.0, "exponent", "Power of the device count by which PCIe bandwidth falls"),
+    declare("exchange", 0.4, 0.05, 1.0, "fraction", "Steps of an all-to-all over those of a ring"),
+    declare("issue", 2e-5, 2e-6, 1e-4, "s", "Launch from the host and wait, for a collective outside a captured graph"),
+    declare("gather_rate", 0.95, 0.5, 1.2, "ratio", "Bandwidth of one-phase collectives over the all-reduce's"),
 )
 #: Without peer access every byte is written to host memory and read back.
 _THROUGH_HOST = 0.5
+#: A step between nodes crosses the adapters of both ends.
+_NETWORK_HOP = 2.0
 #: Generations whose switches reduce.
 SWITCH_REDUCES = ("hopper", "blackwell")
 
@@ -133,10 +121,12 @@ def seconds(
     peer_to_peer: bool = True,
     memory_bytes_per_s: float = 2e12,
     reducible: bool = True,
+    issued: bool = False,
 ) -> Floats:
     """Return seconds of ``op``; 0 for no bytes or a group of one.
 
-    ``stride`` is the distance of neighbours in device order; ``reducible`` says that the switch can add the dtype (not int8).
+    ``stride`` is the distance of neighbours in device order; ``reducible`` says that the switch can add the dtype (not int8);
+    ``issued`` that the host launches the operation alone and waits for it, as a benchmark does.
     """
     if op not in OPERATIONS:
         raise ValueError(f"unknown collective {op!r}; one of {', '.join(OPERATIONS)}")
@@ -156,7 +146,8 @@ def seconds(
         inside = joined
     if op in ("all_gather", "reduce_scatter", "all_to_all"):
         total = total + np.maximum(size, 0.0) / members / (p.values["copy"] * memory_bytes_per_s)
-    return np.where((size > 0) & (members > 1), p.values["start"] + total, 0.0)
+    start = p.values["start"] + (p.values["issue"] if issued else 0.0)
+    return np.where((size > 0) & (members > 1), start + total, 0.0)
 
 
 def _phase(
@@ -182,6 +173,6 @@ def _phase(
         steps = steps * p.values["exchange"]
     if op == "p2p":
         steps = np.minimum(steps, 1.0)
-    # A fast domain's own latency is fitted; a network's is stated by its tier, once a step.
-    hop = p.values["hop"] if index == 0 else max(tier.latency_s, p.values["hop"])
+    # A fast domain's own latency is fitted; a network's is a multiple of what its tier states.
+    hop = p.values["hop"] if index == 0 else max(tier.latency_s * _NETWORK_HOP, p.values["hop"])
     return np.where(here > 1.0, rounds * steps * hop + wire + 2.0 * np.sqrt(chunk * wire), 0.0)

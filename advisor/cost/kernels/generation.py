@@ -50,6 +50,11 @@ class KernelParameter:
     meaning: str
 
 
+def declare(name: str, prior: float, low: float, high: float, unit: str, meaning: str) -> KernelParameter:
+    """Return a KernelParameter; a short spelling for the tables of the kernel modules."""
+    return KernelParameter(name=name, prior=prior, low=low, high=high, unit=unit, meaning=meaning)
+
+
 def generation_of(sheet: HardwareProfile) -> str:
     """Return the name under which parameters of the device's relatives are kept (``hopper``, ``cdna3``, ``tpu`` …)."""
     arch = (sheet.arch or "").lower()
