@@ -72,6 +72,10 @@ class Fields:
         """Return the error for a value that is wrong in this configuration."""
         return UsageError(f"{self.what}: {message}", hint, code="BAD-MODEL")
 
+    def fill(self, defaults: Mapping[str, Any]) -> None:
+        """Supply values for keys that released files of an architecture leave out; what the file says wins."""
+        self.data = {**{key: value for key, value in defaults.items() if not self.has(key)}, **self.data}
+
     def _find(self, names: tuple[str, ...]) -> tuple[str, Any]:
         found: tuple[str, Any] = (names[0], _ABSENT)
         for name in names:

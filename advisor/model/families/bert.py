@@ -59,7 +59,7 @@ def roberta(c: Fields, name: str) -> Model:
     t = sizes(c, gated=False, norm="layernorm", tied=True, learned=True, causal=False)
     rows = t.max_seq
     t = replace(t, max_seq=max(1, rows - 2))
-    return _encoder(c, name, t, pooler=True, token_types=c.integer("type_vocab_size", default=1), position_rows=rows)
+    return _encoder(c, name, t, pooler=True, token_types=c.integer("type_vocab_size", default=2), position_rows=rows)
 
 
 def distilbert(c: Fields, name: str) -> Model:
@@ -72,7 +72,7 @@ def distilbert(c: Fields, name: str) -> Model:
 def electra(c: Fields, name: str) -> Model:
     """``model_type: electra``: the discriminator's encoder; its table may be narrower than the layers."""
     t = sizes(c, gated=False, norm="layernorm", tied=True, learned=True, causal=False, max_seq=512)
-    width = c.integer("embedding_size", default=t.hidden)
+    width = c.integer("embedding_size", default=128)
     layout: dict[str, Any] = {} if width == t.hidden else {"embedding_size": width}
     extra = t.hidden * (t.hidden + 1) + t.hidden + 1 if (c.texts("architectures") or ("",))[0].endswith("ForPreTraining") else 0
     if extra:
@@ -114,13 +114,33 @@ FAMILY = Family(
         _entry("bert-base-cased", "bert", 12, 768, 12, 28996, BERT),
         _entry("bert-large", "bert", 24, 1024, 16, 30522, BERT, "bert-large-uncased"),
         _entry("bert-large-cased", "bert", 24, 1024, 16, 28996, BERT),
-        _entry("roberta-base", "roberta", 12, 768, 12, 50265, ROBERTA, "roberta", max_position_embeddings=514),
-        _entry("roberta-large", "roberta", 24, 1024, 16, 50265, ROBERTA, max_position_embeddings=514),
-        _entry("xlm-roberta-base", "roberta", 12, 768, 12, 250002, "Conneau et al. 2019, arXiv 1911.02116", max_position_embeddings=514),
-        _entry("xlm-roberta-large", "roberta", 24, 1024, 16, 250002, "Conneau et al. 2019, arXiv 1911.02116", max_position_embeddings=514),
+        _entry("roberta-base", "roberta", 12, 768, 12, 50265, ROBERTA, "roberta", max_position_embeddings=514, type_vocab_size=1),
+        _entry("roberta-large", "roberta", 24, 1024, 16, 50265, ROBERTA, max_position_embeddings=514, type_vocab_size=1),
+        _entry(
+            "xlm-roberta-base",
+            "roberta",
+            12,
+            768,
+            12,
+            250002,
+            "Conneau et al. 2019, arXiv 1911.02116",
+            max_position_embeddings=514,
+            type_vocab_size=1,
+        ),
+        _entry(
+            "xlm-roberta-large",
+            "roberta",
+            24,
+            1024,
+            16,
+            250002,
+            "Conneau et al. 2019, arXiv 1911.02116",
+            max_position_embeddings=514,
+            type_vocab_size=1,
+        ),
         _entry("distilbert-base", "distilbert", 6, 768, 12, 30522, DISTIL, "distilbert", "distilbert-base-uncased"),
         _entry("electra-small", "electra", 12, 256, 4, 30522, ELECTRA, "google/electra-small-discriminator", embedding_size=128),
-        _entry("electra-base", "electra", 12, 768, 12, 30522, ELECTRA, "google/electra-base-discriminator", "electra"),
-        _entry("electra-large", "electra", 24, 1024, 16, 30522, ELECTRA, "google/electra-large-discriminator"),
+        _entry("electra-base", "electra", 12, 768, 12, 30522, ELECTRA, "google/electra-base-discriminator", "electra", embedding_size=768),
+        _entry("electra-large", "electra", 24, 1024, 16, 30522, ELECTRA, "google/electra-large-discriminator", embedding_size=1024),
     ),
 )

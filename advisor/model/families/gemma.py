@@ -43,6 +43,8 @@ def gemma2(c: Fields, name: str) -> Model:
 
 def gemma3_text(c: Fields, name: str) -> Model:
     """``model_type: gemma3_text``: norms on heads too; five layers with a window for each without."""
+    # The released files of the larger models name only what differs from the 4b model.
+    c.fill({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4})
     t = sizes(c, gated=True, norm="rmsnorm", tied=True, max_seq=131072, head_dim=c.integer("head_dim", default=256))
     every = c.integer("sliding_window_pattern", "_sliding_window_pattern", default=6)
     kinds = _kinds(t, c.integer("sliding_window", default=4096), every)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.model.families._decoder import has_head, sizes
-from advisor.model.families._entry import row
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import Layout
@@ -49,7 +48,18 @@ def bloom(c: Fields, name: str) -> Model:
 
 
 def _opt(size: str, layers: int, hidden: int, heads: int, **more: Any) -> Entry:
-    return row(f"opt-{size}", "opt", OPT, (layers, hidden, heads, 4 * hidden, 50272, 2048), f"facebook/opt-{size}", **more)
+    config = {
+        "model_type": "opt",
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "ffn_dim": 4 * hidden,
+        "vocab_size": 50272,
+        "max_position_embeddings": 2048,
+        "word_embed_proj_dim": hidden,
+        **more,
+    }
+    return Entry(name=f"opt-{size}", config=config, source=OPT, aliases=(f"facebook/opt-{size}",))
 
 
 def _bloom(name: str, layers: int, hidden: int, heads: int, *aliases: str) -> Entry:
