@@ -16,7 +16,7 @@ _MAX_INFO = 6
 
 def render_machine(document: dict[str, Any]) -> None:
     """Print the document of ``advisor probe``."""
-    from advisor.cli.output import console
+    from advisor.report.console import console
 
     out = console()
     out.print(verdict(document), style="bold", markup=False)
@@ -36,7 +36,7 @@ def render_machine(document: dict[str, Any]) -> None:
 
 def render_device(document: dict[str, Any]) -> None:
     """Print the document of ``advisor probe --explain``."""
-    from advisor.cli.output import console
+    from advisor.report.console import console
 
     out = console()
     for line in explain_lines(document["device"], document["unknown"]):
@@ -84,7 +84,7 @@ def host_lines(document: dict[str, Any]) -> Iterator[str]:
     if notable:
         yield f"         {' '.join(notable)}"
     if len(cpu["clusters"]) > 1:
-        yield "         " + ", ".join(f"{cluster['count']}x {cluster['name'] or cluster['part']}" for cluster in cpu["clusters"])
+        yield "         " + ", ".join(f"{kind['count']}x {kind['name'] or kind['part'] or 'unnamed'}" for kind in cpu["clusters"])
     total = format_bytes(memory["total_bytes"]) if memory["total_bytes"] is not None else "unknown"
     if memory["usable_bytes"] is not None and memory["usable_bytes"] != memory["total_bytes"]:
         yield f"Memory   {format_bytes(memory['usable_bytes'])} usable of {total} ({memory['limit_source']})"
@@ -178,7 +178,7 @@ def explain_lines(device: dict[str, Any], unknown: dict[str, str]) -> Iterator[s
     for key, value in device["details"].items():
         yield from _wrapped(f"  {key:<14} {value}")
     for path, why in unknown.items():
-        yield from _wrapped(f"  {path.partition('.')[2]}: unknown, {why}")
+        yield from _wrapped(f"  {path.partition('.')[2]}: {why if why.startswith('unknown') else f'unknown, {why}'}")
 
 
 def _grouped(devices: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from advisor.errors import AdvisorError, UnknownName, UsageError
@@ -39,7 +38,10 @@ def probe(
 
         record_machine(here, record)
     if save and here.is_live:
-        _save(machine, database_url)
+        from advisor.settings import load_settings
+        from advisor.usecases.save_machine import save_machine
+
+        save_machine(machine.to_dict(), load_settings(database_url).database_url)
     return machine
 
 
@@ -71,16 +73,3 @@ def explain(machine: Machine, name: str) -> Device:
         if wanted in {text.lower() for text in names if text} or (device.bus_id and device.bus_id.lower().endswith(f":{wanted}")):
             return device
     raise UnknownName("device", name, [device.id for device in machine.devices], "advisor probe")
-
-
-def _save(machine: Machine, database_url: str | None) -> None:
-    """Store the machine; what goes wrong is said on standard error."""
-    from advisor.settings import load_settings
-
-    try:
-        from advisor.results.store import Store
-
-        with Store.open(load_settings(database_url).database_url) as store:
-            store.save_machine(machine.to_dict())
-    except AdvisorError as error:
-        sys.stderr.write(f"warning[NOT-SAVED]: the machine was not saved; {error.message}\n")

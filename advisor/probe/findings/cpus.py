@@ -118,7 +118,7 @@ def offline(context: Context) -> Iterator[Finding]:
         yield Finding(
             code="CPUS_ISOLATED",
             severity="info",
-            message=f"{len(isolated)} CPUs are isolated from the scheduler: {format_cpulist(isolated)}; only threads pinned to them run there.",
+            message=f"{len(isolated)} CPUs are isolated from the scheduler ({format_cpulist(isolated)}): only pinned threads run there.",
             evidence="/sys/devices/system/cpu/isolated",
             fix="pin with taskset, or remove isolcpus= from the kernel command line",
         )

@@ -83,7 +83,7 @@ def kernels(context: Context) -> Iterator[Finding]:
             yield Finding(
                 code="TORCH_NO_KERNEL",
                 severity="error",
-                message=f"torch {context.packages.get('torch', '')} has no code for {arch}: is_available() is true, the first kernel fails.",
+                message=f"torch {context.packages.get('torch', '')} has no code for {arch}: its first kernel fails.",
                 evidence=f"torch.cuda.get_arch_list(): {', '.join(map(str, archs))}",
                 fix=_TORCH_WHEELS["cuda"],
             )

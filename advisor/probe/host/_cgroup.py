@@ -71,6 +71,13 @@ def read_limits(root: Root) -> Limits:
     )
 
 
+def group_folders(root: Root) -> list[str]:
+    """Return every folder that ``read_limits`` looks into: this process's groups and their ancestors."""
+    paths, mounts = _own_paths(root), _mounts(root)
+    folders = [folder for controller in ("cpu", "cpuset", "memory", "pids") for folder, _ in _levels(root, paths, mounts, controller)]
+    return list(dict.fromkeys(folders))
+
+
 def _own_paths(root: Root) -> dict[str, str]:
     """Return controller to path, from ``/proc/self/cgroup``; the v2 path under the empty name."""
     paths: dict[str, str] = {}
