@@ -30,7 +30,6 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
         # On a partitioned card the DRM total is that of the whole package: the partition's own comes from its banks.
         for card in cards:
             _attach(card, nodes)
-        _count_units_once(nodes)
     reading = Reading(sightings=[*_ordered(nodes, cards), *tools.sightings], findings=tools.findings)
     known = {item.bus_id for item in reading.sightings}
     roots = {slot(item.bus_id) for item in reading.sightings if item.bus_id}
@@ -66,12 +65,6 @@ def _attach(card: Sighting, nodes: list[Sighting]) -> None:
     if node.details.get("partitions_of_package") and card.memory_bytes is not None:
         card.details["package_vram_bytes"], card.memory_bytes = card.memory_bytes, None
         node.unknown.setdefault("memory_bytes", "the memory of one partition is not told, only that of the package")
-
-
-def _count_units_once(nodes: list[Sighting]) -> None:
-    for node in nodes:
-        if node.details.get("partitions_of_package"):
-            node.details["partitioned"] = True
 
 
 def _ordered(nodes: list[Sighting], cards: list[Sighting]) -> list[Sighting]:
@@ -158,7 +151,8 @@ def _owner(root: Root, node: str) -> str:
         groups = sorted({*os.getgroups(), os.getgid()})
     except (OSError, AttributeError):
         return "owner unknown"
-    return f"mode {status.st_mode & 0o777:o}, group {_group_name(status.st_gid)}; this process has {', '.join(_group_name(group) for group in groups)}"
+    mine = ", ".join(_group_name(group) for group in groups)
+    return f"mode {status.st_mode & 0o777:o}, group {_group_name(status.st_gid)}; this process has {mine}"
 
 
 def _group_name(number: int) -> str:

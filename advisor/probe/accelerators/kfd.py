@@ -13,6 +13,7 @@ from advisor.probe.root import Root
 
 NODES = "/sys/class/kfd/kfd/topology/nodes"
 LINK_KINDS = {2: "pcie", 11: "xgmi"}  # CRAT_IOLINK_TYPE_PCIEXPRESS, CRAT_IOLINK_TYPE_XGMI
+VENDORS = {0x1002: "amd", 0x1D94: "hygon"}
 VRAM_HEAPS = (1, 2)  # HSA_HEAPTYPE_FRAME_BUFFER_PUBLIC and _PRIVATE
 WIDE_LINK_MB_PER_S = 200_000  # the links between the two dies of one MI250 package; links to other packages are narrower
 
@@ -60,7 +61,8 @@ def read_kfd(root: Root) -> tuple[list[Sighting], int]:
 
 def _node(root: Root, node: int, facts: dict[str, int]) -> Sighting:
     unique, per_cu = facts.get("unique_id", 0), facts.get("simd_per_cu", 0)
-    found = Sighting(source="kfd", target="rocm", vendor="amd", key=f"kfd:{node}", driver=True)
+    vendor = VENDORS.get(facts.get("vendor_id", 0), "amd")
+    found = Sighting(source="kfd", target="rocm", vendor=vendor, key=f"kfd:{node}", driver=True)
     found.arch = gfx_name(facts.get("gfx_target_version"))
     found.bus_id = _bus_id(facts)
     found.pci_id = (

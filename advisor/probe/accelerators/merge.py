@@ -15,7 +15,8 @@ from advisor.probe.records import Checks, Device, DeviceLink, Finding, State
 
 # The worst first: what decides when sources tell different states.
 _WORST: tuple[State, ...] = (
-    "lost", "version_mismatch", "timeout", "crashed", "permission_denied", "no_driver", "no_library", "no_kernel", "unsupported", "unknown", "usable",
+    "lost", "version_mismatch", "timeout", "crashed", "permission_denied", "no_driver",
+    "no_library", "no_kernel", "unsupported", "unknown", "usable",
 )  # fmt: skip
 _COMPARED = ("memory_bytes", "arch", "pci_id")
 _FIELDS = ("name", "arch", "memory_bytes", "memory_kind", "bus_id", "pci_id", "uuid", "compute_units")
