@@ -25,7 +25,7 @@ def advisor_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.fixture()
+@pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """Return the URL of an SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'results.db'}"
@@ -85,7 +85,7 @@ def postgresql_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture()
+@pytest.fixture
 def postgresql_url(postgresql_server: str) -> Iterator[str]:
     """Return the URL of an empty PostgreSQL database of this test's own."""
     import psycopg

@@ -86,11 +86,7 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--latest", is_flag=True, help="Only the newest measurement of each series.")
 @click.option("--retracted", is_flag=True, help="Withdrawn measurements too.")
 @click.option("--samples", is_flag=True, help="With every sample (json, csv, parquet).")
-@click.option(
-    "--group-by",
-    metavar="KEY,…",
-    help="benchmark, backend, version, dtype, model, device, class, machine, origin, month, day, params.NAME.",
-)
+@click.option("--group-by", metavar="KEY,…", help=GROUP_KEYS)
 @click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
 @click.option("--limit", type=click.IntRange(1), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all).")

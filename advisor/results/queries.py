@@ -93,7 +93,8 @@ def _squash(text: str) -> str:
 
 def beginning(column: Any, text: str) -> ColumnElement[bool]:
     """Return the term "``column`` begins with ``text``", with no character of it special."""
-    return column.startswith(text, autoescape=True)
+    term: ColumnElement[bool] = column.startswith(text, autoescape=True)
+    return term
 
 
 def measurement_select(*, samples: bool = False) -> Select[Any]:

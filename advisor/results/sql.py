@@ -96,6 +96,9 @@ def _postgresql(store: Store, statement: str, limit: int, timeout_s: float) -> t
                 if len(rows) >= limit:
                     raw.cancel()
                     break
+            if not rows:
+                # A stream without rows does not say its columns; the extended protocol again, for the same reason.
+                cursor.execute(statement.replace("%", "%%"), [], prepare=True)
             columns = [column.name for column in cursor.description or ()]
         return columns, rows
     except psycopg.errors.QueryCanceled as error:
