@@ -48,7 +48,8 @@ _HARMLESS_KEYS = """_name_or_path add_cross_attention architectures attn_impleme
     ep_size unused_token apply_residual_connection_post_layernorm masked_softmax_fusion slow_but_exact position_embedding_type
     image_mean image_std normalize_before do_layer_norm_before aliases cache_implementation num_logits_to_keep
     original_max_position_embeddings bos_token eos_token transformers.js_config hidden_dropout resid_pdrop embd_pdrop attn_pdrop
-    rope_interleaved rope_interleave max_window_layers use_mrope router_z_loss_coef"""
+    rope_interleaved rope_interleave max_window_layers use_mrope router_z_loss_coef dropout classifier_dropout_prob
+    swiglu_alpha use_associative_scan scale_attention_softmax_in_fp32 classifier_proj_size"""
 HARMLESS = frozenset(_HARMLESS_KEYS.split())
 _HARMLESS_ENDS = ("_dropout", "_token_id", "_pdrop", "_token_ids", "_eps", "_epsilon", "_theta", "_std", "_loss_coef", "_factor", "_init")
 

@@ -56,3 +56,13 @@ def has_head(c: Fields, *, default: bool = True) -> bool:
     """Tell from ``architectures`` whether a decoder comes with its vocabulary head."""
     names = c.texts("architectures")
     return any(not name.endswith("Model") or name.endswith("LMHeadModel") for name in names) if names else default
+
+
+def local_layers(c: Fields, layers: int, default: int) -> int:
+    """Return how many layers see a window: as ``layer_types`` lists them, else ``default``."""
+    named = c.texts("layer_types")
+    if not named:
+        return default
+    if len(named) != layers:
+        raise c.fail(f"'layer_types' names {len(named)} layers of {layers}")
+    return sum(1 for name in named if name in ("sliding_attention", "chunked_attention", "local"))

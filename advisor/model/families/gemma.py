@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import has_head, local_layers, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import LayerKind, Layout
@@ -16,10 +16,10 @@ GEMMA2 = "Gemma team 2024, Gemma 2, arXiv 2408.00118, table 1; released configur
 GEMMA3 = "Gemma team 2025, Gemma 3, arXiv 2503.19786, table 1; released configuration"
 
 
-def _kinds(t: Transformer, window: int | None, every: int) -> tuple[LayerKind, ...]:
-    """Every ``every``-th layer sees all keys, the others a window."""
-    everywhere = t.layers // every if window else t.layers
-    kinds = (LayerKind(name="local layer", repeat=t.layers - everywhere, window=window), LayerKind(name="global layer", repeat=everywhere))
+def _kinds(c: Fields, t: Transformer, window: int, every: int) -> tuple[LayerKind, ...]:
+    """Every ``every``-th layer sees all keys, the others a window, unless ``layer_types`` says otherwise."""
+    local = local_layers(c, t.layers, t.layers - t.layers // every)
+    kinds = (LayerKind(name="local layer", repeat=local, window=window), LayerKind(name="global layer", repeat=t.layers - local))
     return tuple(kind for kind in kinds if kind.repeat)
 
 
@@ -37,7 +37,7 @@ def gemma(c: Fields, name: str) -> Model:
 def gemma2(c: Fields, name: str) -> Model:
     """``model_type: gemma2``: norms before and after attention and MLP; every other layer has a window."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=True, max_seq=8192, head_dim=c.integer("head_dim", default=256))
-    kinds = _kinds(t, c.integer("sliding_window", default=4096), 2)
+    kinds = _kinds(c, t, c.integer("sliding_window", default=4096), 2)
     return _build(c, name, t, Layout(layer_norms=4, kinds=kinds, lm_head=has_head(c)))
 
 
@@ -47,7 +47,7 @@ def gemma3_text(c: Fields, name: str) -> Model:
     c.fill({"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4})
     t = sizes(c, gated=True, norm="rmsnorm", tied=True, max_seq=131072, head_dim=c.integer("head_dim", default=256))
     every = c.integer("sliding_window_pattern", "_sliding_window_pattern", default=6)
-    kinds = _kinds(t, c.integer("sliding_window", default=4096), every)
+    kinds = _kinds(c, t, c.integer("sliding_window", default=4096), every)
     return _build(c, name, t, Layout(layer_norms=4, qk_norm="head", kinds=kinds, lm_head=has_head(c)))
 
 

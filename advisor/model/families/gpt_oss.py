@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.model.families._decoder import experts, has_head, sizes
+from advisor.model.families._decoder import experts, has_head, local_layers, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import LayerKind, Layout
@@ -18,8 +18,8 @@ def gpt_oss(c: Fields, name: str) -> Model:
     mixture = experts(c, default=128, per_token=4)
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, head_dim=c.integer("head_dim", default=64), **mixture)
     window = c.integer("sliding_window", default=128)
-    c.ignore("layer_types", "experts_per_token", "swiglu_limit", "initial_context_length", "attention_bias")
-    local = t.layers - t.layers // 2
+    c.ignore("experts_per_token", "swiglu_limit", "initial_context_length", "attention_bias")
+    local = local_layers(c, t.layers, t.layers - t.layers // 2)
     kinds = (
         LayerKind(name="local layer", repeat=local, moe=True, window=window),
         LayerKind(name="global layer", repeat=t.layers - local, moe=True),

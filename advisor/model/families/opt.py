@@ -21,12 +21,13 @@ def opt(c: Fields, name: str) -> Model:
     width = c.integer("word_embed_proj_dim", default=t.hidden)
     bias = c.flag("enable_bias", default=True)
     before = c.flag("do_layer_norm_before", default=True)
+    removed = c.flag("_remove_final_layer_norm", default=False)
     layout = Layout(
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=bias,
         norm_affine=c.flag("layer_norm_elementwise_affine", default=True),
-        final_norm=before and not c.flag("_remove_final_layer_norm", default=False),
+        final_norm=before and not removed,
         position_rows=t.max_seq + 2,
         embedding_size=None if width == t.hidden else width,
         embedding_projection_bias=False,

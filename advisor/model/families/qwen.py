@@ -19,8 +19,9 @@ QWEN3 = "Qwen team 2025, Qwen3, arXiv 2505.09388, tables 1 and 2; released confi
 
 def _window(c: Fields) -> int | None:
     """The window of a configuration counts only where it is switched on."""
-    window = c.optional("sliding_window")
-    return window if c.flag("use_sliding_window", default=False) else None
+    window = c.optional("sliding_window", low=0)
+    c.ignore("layer_types", "max_window_layers")
+    return window or None if c.flag("use_sliding_window", default=False) else None
 
 
 def qwen(c: Fields, name: str) -> Model:

@@ -70,6 +70,7 @@ def bart(c: Fields, name: str) -> Model:
         vocab=c.integer("vocab_size"),
         max_seq=c.integer("max_position_embeddings", default=1024),
         learned_positions=True,
+        tied_embeddings=c.flag("tie_word_embeddings", default=True),
     )
     rows = t.max_seq + 2
     stacks = Stacks(

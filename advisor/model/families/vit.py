@@ -8,7 +8,7 @@ from advisor.model.blockbuilder import BlockBuilder
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import LayerKind, Layout
-from advisor.model.records import Block, Model, Transformer
+from advisor.model.records import Block, Gemm, Model, Transformer
 from advisor.model.transformer import assemble, embedding_block, layer_block
 
 VIT = "Dosovitskiy et al. 2020, An Image is Worth 16x16 Words, arXiv 2010.11929, table 1"
@@ -123,6 +123,7 @@ def clip(c: Fields, name: str) -> Model:
     end.norm("final_norm", text_hidden, bias=True)
     end.gemm("project", shared, text_hidden, tokens=1)
     end.weights(1)  # the temperature of the contrastive loss
+    end.operators.append(Gemm(name="similarity", n=1, k=shared, tokens_per_sample=1, has_weight=False))
     image_end = BlockBuilder(1)
     image_end.norm("final_norm", image_hidden, bias=True)
     image_end.gemm("project", shared, image_hidden)

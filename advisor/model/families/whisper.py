@@ -34,6 +34,7 @@ def whisper(c: Fields, name: str) -> Model:
         vocab=c.integer("vocab_size"),
         max_seq=c.integer("max_target_positions", default=448),
         learned_positions=True,
+        tied_embeddings=c.flag("tie_word_embeddings", default=True),
     )
     stacks = Stacks(
         encoder_tokens=frames,
