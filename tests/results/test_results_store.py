@@ -39,7 +39,8 @@ def measurement(**changes: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "benchmark": "gemm", "backend": "torch", "backend_version": "2.13", "device": "cpu0", "dtype": "fp32",
         "params": {"m": 64, "n": 64, "k": 64, "threads": 2}, "metric": "flops_per_s", "unit": "FLOP/s", "value": 1.5e11, "low": 1.4e11,
-        "high": 1.6e11, "run_low": None, "run_high": None, "samples": 3, "seconds": 0.25, "status": "ok", "sample_seconds": (1e-3, 2e-3, 3e-3),
+        "high": 1.6e11, "run_low": None, "run_high": None, "samples": 3, "seconds": 0.25, "status": "ok",
+        "sample_seconds": (1e-3, 2e-3, 3e-3),
     }  # fmt: skip
     return Measurement(**(fields | changes)).to_dict()
 
@@ -155,7 +156,7 @@ def test_the_newest_of_a_series_supersedes(store: Store, run_id: str) -> None:
     for day in range(3):
         store.add_measurement(run_id, measurement(value=float(day)) | {"measured_at": (start + timedelta(days=day)).isoformat()})
     store.add_measurement(run_id, measurement(value=9.0, params={"m": 128}) | {"measured_at": start.isoformat()})
-    assert [m["value"] for m in store.measurements()][0] == 2.0
+    assert store.measurements(limit=1)[0]["value"] == 2.0
     assert sorted(m["value"] for m in store.measurements(latest=True)) == [2.0, 9.0]
 
 
@@ -226,7 +227,12 @@ def test_one_transaction_is_all_or_none(store: Store, run_id: str) -> None:
     with pytest.raises(UsageError):
         store.add_measurements(run_id, [measurement(), measurement() | {"benchmark": None}])
     assert store.measurements() == []
-    with pytest.raises(DatabaseError), store.writing() as connection:
-        connection.exec_driver_sql("INSERT INTO retractions (target_id, reason, created_at) VALUES ('x', 'y', '2026-01-01')")
-        connection.exec_driver_sql("INSERT INTO nowhere VALUES (1)")
+
+    def half() -> None:
+        with store.writing() as connection:
+            connection.exec_driver_sql("INSERT INTO retractions (target_id, reason, created_at) VALUES ('x', 'y', '2026-01-01')")
+            connection.exec_driver_sql("INSERT INTO nowhere VALUES (1)")
+
+    with pytest.raises(DatabaseError):
+        half()
     assert store.query("SELECT count(*) FROM retractions")[1] == [(0,)]
