@@ -244,6 +244,7 @@ def test_a_read_only_file_can_be_read() -> None:
         from advisor.results.store import Store
 
         with Store.open(sys.argv[2]) as store:
+            store.start_run(kind="bench", software={}, settings={})
             store.measurements()
         if os.geteuid() == 0:
             os.setgroups([])
