@@ -103,7 +103,7 @@ def _network_residual(rows: Sequence[KernelQuery], kind: str, calibration: Calib
     return residual
 
 
-def _collective_residual(rows: Sequence[KernelQuery], generation: str, kind: str) -> Callable[[Values], Floats]:
+def _collective_residual(rows: Sequence[KernelQuery], generation: str, kind: str) -> Residual:
     parts: list[tuple[str, Floats, Floats, Any, dict[str, Any], Floats]] = []
     groups: dict[tuple[str, str, bool, bool, bool], list[KernelQuery]] = defaultdict(list)
     for q in rows:

@@ -19,10 +19,12 @@ import numpy.typing as npt
 from advisor.cost.calibration import Calibration
 from advisor.cost.kernels import attention as _attention
 from advisor.cost.kernels import collective as _collective
+from advisor.cost.kernels import conv as _conv
 from advisor.cost.kernels import gemm as _gemm
 from advisor.cost.kernels import launch as _launch
 from advisor.cost.kernels import stream as _stream
 from advisor.cost.kernels.generation import fitted, generation_of
+from advisor.cost.local import LocalCurves, local_curves
 from advisor.hardware.platform import Evidence, NetworkTier, Platform
 
 Floats = npt.NDArray[np.float64]
@@ -66,6 +68,9 @@ class DeviceCurves:
     stream: _stream.StreamParameters
     collective: _collective.CollectiveParameters
     launch: _launch.LaunchParameters
+    conv: _conv.ConvParameters
+    local: LocalCurves | None = None
+    """Curves through this machine's own measurements, which then answer in place of the formulas; None for a what-if."""
     evidence: Evidence
     peer_to_peer: bool = True
     notes: tuple[str, ...] = field(default=())
@@ -79,8 +84,8 @@ class DeviceCurves:
         return dtype in self.peaks_flops_per_s or f"{dtype}_vector" in self.peaks_flops_per_s
 
 
-def curves_for(platform: Platform, framework: str, calibration: Calibration) -> DeviceCurves:
-    """Return the curves of the platform's device as ``framework`` drives it.
+def curves_for(platform: Platform, framework: str, calibration: Calibration, threads: int | None = None) -> DeviceCurves:
+    """Return the curves of the platform's device as ``framework`` drives it, on a CPU with ``threads`` (default: the platform's).
 
     Missing sheet numbers take the documented priors: 80 compute units, 1/20 byte/s of bandwidth per FLOP/s of the 16-bit peak,
     and 40 MiB of last-level cache; ``notes`` names each one that was used.
@@ -100,7 +105,12 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration) -> 
         notes.append(f"{sheet.id}: compute units unknown, 80 assumed")
     known = fitted(calibration, f"gemm.ceiling.16.{generation}") is not None
     evidence: Evidence = "calibrated" if known else ("transferred" if fitted(calibration, "gemm.ceiling.16.any") is not None else "spec")
+    local = local_curves(platform, framework, threads or platform.threads, peaks, bandwidth) if platform.is_cpu else None
+    if local is not None:
+        evidence = local.evidence
+        notes.extend(local.notes)
     return DeviceCurves(
+        local=local,
         name=sheet.id,
         generation=generation,
         peaks_flops_per_s=peaks,
@@ -112,6 +122,7 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration) -> 
         stream=_stream.parameters(calibration, generation),
         collective=_collective.parameters(calibration, generation),
         launch=_launch.parameters(calibration, framework, platform.is_cpu),
+        conv=_conv.parameters(calibration, generation),
         evidence=evidence,
         peer_to_peer=sheet.peer_to_peer,
         notes=tuple(notes),
@@ -120,6 +131,8 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration) -> 
 
 def gemm_seconds(curves: DeviceCurves, m: ArrayLike, n: ArrayLike, k: ArrayLike, dtype: str) -> Floats:
     """Return seconds of an (m x k) by (k x n) product in ``dtype``, all operands in device memory."""
+    if curves.local is not None:
+        return curves.local.gemm(m, n, k, dtype)
     return _gemm.seconds(
         curves.gemm,
         m,
@@ -147,6 +160,8 @@ def attention_seconds(
     backward: bool = False,
 ) -> Floats:
     """Return seconds of one fused attention kernel: ``query`` new tokens against ``keys`` of each of ``batch`` sequences."""
+    if curves.local is not None:
+        return curves.local.attention(batch, heads, kv_heads, query, keys, head_dim, causal=causal, dtype=dtype, backward=backward)
     return _attention.seconds(
         curves.attention,
         batch=batch,
@@ -166,6 +181,8 @@ def attention_seconds(
 
 def stream_seconds(curves: DeviceCurves, bytes_: ArrayLike) -> Floats:
     """Return seconds of a memory-bound kernel that moves ``bytes_`` (reads and writes together) through device memory."""
+    if curves.local is not None:
+        return curves.local.stream(bytes_)
     return _stream.seconds(curves.stream, bytes_, bandwidth=curves.memory_bytes_per_s)
 
 
@@ -196,6 +213,36 @@ def collective_seconds(
         memory_bytes_per_s=curves.memory_bytes_per_s,
         reducible=reducible,
         issued=issued,
+    )
+
+
+def conv_seconds(
+    curves: DeviceCurves,
+    *,
+    batch: ArrayLike,
+    in_channels: float,
+    out_channels: float,
+    kernel: float,
+    groups: float,
+    out_h: float,
+    out_w: float,
+    stride: float,
+    dtype: str,
+) -> Floats:
+    """Return seconds of a convolution over ``batch`` images; ``kernel`` is the area of its window."""
+    return _conv.seconds(
+        curves.conv,
+        lambda m, n, k: gemm_seconds(curves, m, n, k, dtype),
+        lambda moved: stream_seconds(curves, moved),
+        batch=batch,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        kernel=kernel,
+        groups=groups,
+        out_h=out_h,
+        out_w=out_w,
+        stride=stride,
+        dtype=dtype,
     )
 
 
