@@ -124,6 +124,6 @@ BACKEND = Backend(
     open=JaxSession,
     env=environment,
     dtypes={"gemm": (*_FLOATS, "int8"), "attention": ("fp32", "bf16", "fp16"), "bandwidth": ("fp32",), "model": ("fp32", "bf16", "fp16")},
-    variants={"gemm": ("dynamic",), "attention": ("xla",)},
+    variants={"model": ("jit",), "gemm": ("dynamic",), "attention": ("xla",)},
     devices=("cpu", "cuda", "rocm", "tpu"),
 )

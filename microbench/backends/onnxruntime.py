@@ -157,6 +157,6 @@ BACKEND = Backend(
     open=OrtSession,
     env=environment,
     dtypes={"gemm": ("fp32", "fp16", "fp64", "int8"), "attention": ("fp32", "fp16"), "bandwidth": (), "model": ("fp32", "fp16")},
-    variants={"gemm": ("constant", "dynamic"), "attention": ("graph",)},
+    variants={"model": ("graph",), "gemm": ("constant", "dynamic"), "attention": ("graph",)},
     devices=("cpu", "cuda", "rocm"),
 )

@@ -143,6 +143,11 @@ BACKEND = Backend(
     open=TorchSession,
     env=environment,
     dtypes={"gemm": (*_FLOATS, "int8"), "attention": ("fp32", "bf16", "fp16"), "bandwidth": ("fp32",), "model": ("fp32", "bf16", "fp16")},
-    variants={"gemm": ("constant", "dynamic"), "gemm:int8": ("dynamic",), "attention": ("flash", "math")},
+    variants={
+        "model": ("eager", "script", "compile"),
+        "gemm": ("constant", "dynamic"),
+        "gemm:int8": ("dynamic",),
+        "attention": ("flash", "math"),
+    },
     devices=("cpu", "cuda", "xpu", "mps"),
 )

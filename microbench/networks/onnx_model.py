@@ -66,8 +66,8 @@ class Graph:
 
 
 def transformer(net: Mapping[str, Any], g: Graph, batch: int, seq: int) -> str:
-    """Add a transformer over the input ``tokens``; return the name of its output."""
-    x = g.node("Gather", g.weight("tokens"), "tokens")
+    """Add a transformer over the input ``token_ids``; return the name of its output."""
+    x = g.node("Gather", g.weight("tokens"), "token_ids")
     tables = None
     if net["gated_mlp"]:
         tables = tuple(g.constant(table) for table in rotary(net, seq))
@@ -162,7 +162,7 @@ def build(session: Any, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         feed = {"images": inputs["images"].astype(g.kind)}
         output, shape = resnet(net, g), (batch, net["classes"])
     else:
-        feed = {"tokens": inputs["tokens"]}
+        feed = {"token_ids": inputs["tokens"]}
         seq = inputs["tokens"].shape[1]
         output = transformer(net, g, batch, seq)
         shape = (batch, seq, net["vocab"] if net["head"] == "lm" else net["hidden"])

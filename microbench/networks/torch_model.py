@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812 - as everybody writes it
 
 from microbench.networks.weights import NORM_EPSILON, bottlenecks, rotary
 from microbench.plugin import Kernel, Unsupported
