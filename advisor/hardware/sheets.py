@@ -68,7 +68,7 @@ def _check_values(path: Path, document: dict[str, Any], above: str = "") -> None
             raise _bad(path, where, f"must be a positive number, not {value} (leave out what is not known)")
         elif key == "id" and not above and not _ID.match(value):
             raise _bad(path, where, f"{value!r} must be lower-case letters, digits, dots and hyphens")
-        elif isinstance(value, list) and any(isinstance(item, str) and not item.strip() for item in value):
+        elif isinstance(value, list | tuple) and any(isinstance(item, str) and not item.strip() for item in value):
             raise _bad(path, where, "holds an empty name")
 
 
