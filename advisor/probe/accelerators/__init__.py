@@ -22,6 +22,7 @@ def find_devices(root: Root) -> AcceleratorReport:
     from advisor.probe.accelerators._sighting import Reading
     from advisor.probe.accelerators._tools import recorded
     from advisor.probe.accelerators.merge import build
+    from advisor.probe.accelerators.visible import mark_visible
 
     devices = pci.scan(root)
     text = recorded(root, "lspci-nn.txt")
@@ -42,4 +43,6 @@ def find_devices(root: Root) -> AcceleratorReport:
                 )
             )
     built = build(reading.sightings)
-    return AcceleratorReport(devices=tuple(built.devices), findings=(*reading.findings, *built.findings), unknown=built.unknown)
+    return AcceleratorReport(
+        devices=mark_visible(built.devices, root.environ), findings=(*reading.findings, *built.findings), unknown=built.unknown
+    )

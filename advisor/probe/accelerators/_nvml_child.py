@@ -6,12 +6,14 @@ Lines: ``{"kind": "init", …}``, then one ``{"kind": "gpu", …}`` per index, t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 MAX_LINKS = 18
+P2P_READ = 0  # NVML_P2P_CAPS_INDEX_READ of nvml.h; some bindings spell it as a tuple
 
 
 def say(record: dict[str, Any]) -> None:
@@ -38,7 +40,7 @@ class Asker:
         except self.nvml.NVMLError as error:
             self.errors[field] = int(getattr(error, "value", self.nvml.NVML_ERROR_UNKNOWN))
             return None
-        except (TypeError, ValueError, AttributeError, IndexError, UnicodeDecodeError):
+        except (TypeError, ValueError, AttributeError, IndexError, ctypes.ArgumentError):
             self.errors[field] = self.nvml.NVML_ERROR_UNKNOWN
             return None
         self.errors.pop(field, None)
@@ -190,7 +192,7 @@ def peers(nvml: Any, handles: dict[int, Any]) -> dict[str, int]:
     for first in handles:
         for second in handles:
             if first < second:
-                status = ask("p2p", "nvmlDeviceGetP2PStatus", handles[first], handles[second], nvml.NVML_P2P_CAPS_INDEX_READ)
+                status = ask("p2p", "nvmlDeviceGetP2PStatus", handles[first], handles[second], P2P_READ)
                 if status is not None:
                     found[f"{first},{second}"] = int(status)
     return found

@@ -129,8 +129,9 @@ def _checks(root: Root, reading: Reading) -> None:
                 item.state, item.reason = "permission_denied", f"{node} is not here: not granted to this container"
     versions = root.line("/sys/module/amdgpu/version")
     for item in reading.sightings:
-        if "driver_version" not in item.details and item.driver:
-            item.details["driver_version"] = versions or _in_tree(root)
+        version = versions or _in_tree(root)
+        if version and item.driver:
+            item.details.setdefault("driver_version", version)
 
 
 def _library(root: Root) -> bool:

@@ -104,10 +104,36 @@ def build(sightings: Iterable[Sighting]) -> Built:
         if name
     }
     built = Built()
+    _inherit(groups, listed)
     for index, group in enumerate(listed):
         built.devices.append(_device(group, ids[index], aliases, built.unknown))
         built.findings += _conflicts(group, ids[index])
     return built
+
+
+# What holds for a slice because it holds for the whole GPU.
+_INHERITED = (
+    "driver_version", "cuda_driver_version", "pcie", "power", "throttle", "ecc", "persistence_mode", "virtualization", "recovery_action",
+)  # fmt: skip
+
+
+def _inherit(groups: list[Group], listed: list[Group]) -> None:
+    """Give slices the health of their parent, which is not listed itself; a parent that is lost takes its slices with it."""
+    parents: dict[str, Group] = {}
+    for group in groups:
+        if any(item.replaced for item in group.members):
+            parents |= {name: group for item in group.members for name in (item.uuid, item.bus_id, item.key) if name}
+    for group in listed:
+        parent = parents.get(str(group.first("package"))) if any(item.details.get("mig_slice") for item in group.members) else None
+        if parent is None:
+            continue
+        best = group.members[0]
+        for item in parent.members:
+            for name in _INHERITED:
+                if name in item.details:
+                    best.details.setdefault(name, item.details[name])
+            if item.state is not None and best.state is None:
+                best.state, best.reason, best.fix = item.state, item.reason, item.fix
 
 
 def _ids(groups: list[Group]) -> list[str]:

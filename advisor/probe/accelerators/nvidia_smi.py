@@ -13,6 +13,8 @@ from advisor.probe.accelerators.ids import identify_text
 HARMLESS = frozenset(
     {"gpu_idle", "idle", "applications_clocks_setting", "display_clocks_setting", "display_clock_setting", "sync_boost", "none"}
 )
+# Architectures that the driver names and that have one compute capability only (CUDA C++ Programming Guide).
+ARCHITECTURES = {"turing": "sm_75", "ada lovelace": "sm_89", "ada": "sm_89", "hopper": "sm_90"}
 REASONS = ("clocks_event_reasons", "clocks_throttle_reasons")
 
 
@@ -56,7 +58,7 @@ def _gpu(gpu: Tree, index: int | None, source: str, common: dict[str, Any]) -> S
         vendor="nvidia",
         key=f"nvidia:{index}" if index is not None else None,
         name=name,
-        arch=known.arch if known else None,
+        arch=known.arch if known else ARCHITECTURES.get((gpu.get("product_architecture") or "").lower()),
         memory_bytes=size_bytes(gpu.get("fb_memory_usage/total", "memory_usage/total"), "MiB"),
         bus_id=normal_bdf(gpu.get("pci/pci_bus_id", "pci/bus_id") or gpu.label),
         pci_id=pci_id,
@@ -80,7 +82,8 @@ def _pci_id(gpu: Tree) -> str | None:
     text = (gpu.get("pci/pci_device_id", "pci/device_id") or "").lower().removeprefix("0x")
     if len(text) != 8 or any(digit not in "0123456789abcdef" for digit in text):
         return None
-    return f"{text[4:]}:{text[:4]}"
+    # A record whose numbers were blanked out names no NVIDIA device.
+    return f"{text[4:]}:{text[:4]}" if text[4:] == "10de" else None
 
 
 def _facts(gpu: Tree) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def ask_nvml(environ: Mapping[str, str], deadline_s: float = NVML_DEADLINE_S) ->
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     # The binding must see every GPU: what the user hides is told apart from what is there.
     hidden = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-    return {name: text for name, text in environ.items() if name not in hidden} | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    return {name: text for name, text in environ.items() if name not in hidden}
 
 
 def read_nvml(output: str) -> NvmlAnswer:

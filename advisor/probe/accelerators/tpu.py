@@ -122,7 +122,7 @@ def _environment(root: Root, reading: Reading) -> None:
     if wrong and reading.sightings:
         reading.findings.append(
             Finding(
-                code="VISIBLE_DEVICES_WRONG",
+                code="VISIBLE_DEVICES_ODD",
                 severity="error",
                 message=f"TPU_VISIBLE_CHIPS names {', '.join(wrong)}, and this host has {len(reading.sightings)} chips",
                 fix="unset TPU_VISIBLE_CHIPS",
