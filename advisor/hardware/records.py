@@ -47,7 +47,10 @@ class HardwareProfile(Sheet, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     year: int | None = None
     logical_devices_per_package: int = 1
     dense_tflops: dict[str, float] = {}
-    """Dense peak per dtype of matrix units (fp64_vector and fp32_vector apart), in TFLOP/s or TOP/s."""
+    """Dense peak of a GEMM per dtype in TFLOP/s (int8: TOP/s): of the matrix units, or of the vector units where there are none for it.
+
+    ``fp64_vector`` and ``fp32_vector`` are the vector units' own. 16-bit types accumulate in fp32.
+    """
     memory_gib: float | None = None
     memory_kind: Literal["dedicated", "unified"] = "dedicated"
     memory_gb_per_s: float | None = None

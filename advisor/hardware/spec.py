@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from advisor.errors import UnknownName, UsageError
+from advisor.errors import UsageError
 from advisor.hardware import load
 from advisor.hardware.records import HardwareProfile, System
 
@@ -100,10 +100,10 @@ def parse_term(text: str) -> Term:
 
 def _names_something(text: str) -> bool:
     try:
-        parse_term(text)
-    except (UsageError, UnknownName):
+        _, name, _ = _split(text)
+    except UsageError:
         return False
-    return True
+    return load.find_profile(name) is not None or load.find_system(name) is not None
 
 
 def _split(text: str) -> tuple[tuple[int, ...], str, str | None]:

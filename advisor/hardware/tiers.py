@@ -74,6 +74,8 @@ def _inside(sheet: HardwareProfile, system: System | None) -> tuple[str, float]:
     if rate is None:
         where = system.id if system else sheet.id
         raise UsageError(f"the bandwidth between devices of {where} is not known", "ask for one device, or add it to a sheet of your own")
+    if kind == "xgmi-mesh":
+        return "xgmi", rate
     if kind in ("nvswitch", "nvlink-mesh", "pcie") or sheet.link is None:
         return kind, rate
     return sheet.link.kind, rate

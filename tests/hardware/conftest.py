@@ -1,8 +1,6 @@
-"""Sheets are held in memory by folder; a test that changes folders or files starts and ends without them."""
+"""Keep what a developer has in ADVISOR_PROFILE_PATH out of the tests."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,8 +8,6 @@ from advisor.hardware import load
 
 
 @pytest.fixture(autouse=True)
-def fresh_catalog(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep what a developer has in ADVISOR_PROFILE_PATH out of the tests."""
+def shipped_sheets_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the shipped sheets unless a test names others."""
     monkeypatch.delenv(load.PROFILE_PATH, raising=False)
-    yield
-    load.forget()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ dense_tflops: {bf16: 100}
 memory_gib: 48
 short_names: [mine]
 """
+
+
+@pytest.fixture(autouse=True)
+def start_and_end_without_sheets_in_memory() -> Iterator[None]:
+    """Sheets are held in memory by folder: these tests change files behind its back."""
+    load.forget()
+    yield
+    load.forget()
 
 
 @pytest.fixture
