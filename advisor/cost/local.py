@@ -56,7 +56,8 @@ class PointCloud:
             return np.ones(len(at))
         distance = ((at[:, None, :] - self.features[None, :, :]) ** 2).sum(axis=2)
         weight = 1.0 / (_SMOOTH + distance) ** 2
-        return np.exp((weight * self.residual).sum(axis=1) / weight.sum(axis=1))
+        factor: Floats = np.exp((weight * self.residual).sum(axis=1) / weight.sum(axis=1))
+        return factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +105,7 @@ class LocalCurves:
         cloud = self.attention_points.get(source)
         if cloud is not None:
             base = base * cloud.correction(_attention_features(flat))
-        seconds = base.reshape(shape) * self.slowdown.get(dtype, 1.0) * (1.0 + _BACKWARD if backward else 1.0)
-        if backward:
-            seconds = seconds - base.reshape(shape)
+        seconds = base.reshape(shape) * self.slowdown.get(dtype, 1.0) * (_BACKWARD if backward else 1.0)
         empty = np.zeros(shape, dtype=bool)
         for x in (arrays[0], arrays[1], arrays[3], arrays[4], arrays[5]):
             empty |= x <= 0

@@ -1,0 +1,161 @@
+"""One forward pass of a model on one device, kernel by kernel, for many (batch, length, tensor degree) at once.
+
+Every operator of every block is priced on the kernel curves; what an engine or framework adds is applied by the caller, so the sums
+here are linear terms of the later time. Decoders compute the head for the last token of a sequence alone, as serving engines do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.cost.curves import DeviceCurves, attention_seconds, conv_seconds, gemm_seconds, stream_seconds
+from advisor.model.records import Attention, Conv, Elementwise, Gemm, Model
+from advisor.units import DTYPE_BITS
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """How numbers are held: ``compute`` dtype of products and activations, ``weight_bytes`` of a stored weight element."""
+
+    compute: str
+    weight_bytes: float
+
+    @property
+    def weight_only(self) -> bool:
+        """Tell whether weights are stored narrower than they are multiplied."""
+        return self.weight_bytes < DTYPE_BITS.get(self.compute, 16) / 8
+
+    @property
+    def activation_bytes(self) -> float:
+        """Bytes of an activation element: never below 16 bits between kernels."""
+        return max(DTYPE_BITS.get(self.compute, 16) / 8, 2.0)
+
+
+@dataclass(slots=True)
+class Forward:
+    """Seconds at the kernel curves, float64[n]: ``gemm``, ``attention``, ``conv``, ``stream`` (element-wise), and what is counted.
+
+    ``kernels``: launches without fusion; ``reduced_bytes``: bytes of one tensor-parallel all-reduce, of which there are ``reduces``;
+    ``flops``; ``stream_kernels``: element-wise launches; ``grouped``: part of ``conv`` with several groups; ``stream_bytes``.
+    """
+
+    gemm: Floats
+    attention: Floats
+    conv: Floats
+    stream: Floats
+    stream_bytes: Floats
+    flops: Floats
+    kernels: float = 0.0
+    stream_kernels: float = 0.0
+    reduces: float = 0.0
+    hidden: float = 0.0
+
+
+def forward(
+    model: Model, curves: DeviceCurves, numbers: Numbers, *, batch: Any, query: Any, keys: Any, tp: Any = 1.0, last_only: bool | None = None
+) -> Forward:
+    """Return the forward pass of ``batch`` sequences (images) with ``query`` new tokens each against ``keys`` tokens.
+
+    ``last_only``: the head sees one token of a sequence (default: for decoders). For convolutional models query and keys are 1.
+    """
+    b, q, s, t = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, query, keys, tp))
+    zero = np.zeros(b.shape)
+    work = Forward(gemm=zero, attention=zero, conv=zero, stream=zero, stream_bytes=zero, flops=zero)
+    last = model.kind == "decoder" if last_only is None else last_only
+    for block in model.blocks:
+        own = q if block.tokens_per_sample is None else np.full(b.shape, float(block.tokens_per_sample))
+        tokens = b if last and block.section == "head" else b * own
+        for op in block.operators:
+            times = float(block.repeat * op.count)
+            if isinstance(op, Gemm):
+                mine = b * float(op.tokens_per_sample) if op.tokens_per_sample is not None else tokens
+                _gemm(work, op, curves, numbers, mine, t, times)
+            elif isinstance(op, Attention):
+                _attention(work, op, curves, numbers, b, own, s, t, times)
+            elif isinstance(op, Conv):
+                _conv(work, op, curves, numbers, b, times)
+            else:
+                mine = b * float(op.tokens_per_sample) if op.tokens_per_sample is not None else tokens
+                _elementwise(work, op, curves, numbers, mine, t, times)
+    work.hidden = float(model.transformer.hidden) if model.transformer is not None else 0.0
+    return work
+
+
+def _gemm(w: Forward, op: Gemm, curves: DeviceCurves, numbers: Numbers, tokens: Floats, tp: Floats, times: float) -> None:
+    n = np.full(tokens.shape, float(op.n))
+    k = np.full(tokens.shape, float(op.k))
+    m = tokens
+    if op.split in ("column", "heads", "vocab", "experts"):
+        n = np.ceil(n / tp)
+    elif op.split == "row":
+        k = np.ceil(k / tp)
+    if op.split in ("row", "experts") and op.name.endswith((".out", ".down")):
+        w.reduces += times
+    visits = tokens * op.experts_per_token if op.experts > 1 else tokens
+    if op.experts > 1:
+        # Experts that at least one token visits, each with an even share of the visits: one product of several, side by side.
+        active = op.experts * (1.0 - (1.0 - op.experts_per_token / op.experts) ** np.maximum(tokens, 0.0))
+        active = np.maximum(active, np.minimum(visits, 1.0))
+        m = visits / np.maximum(active, 1.0)
+        n = n * np.maximum(active, 1.0)
+    seconds = gemm_seconds(curves, m, n, k, numbers.compute)
+    if numbers.weight_only and op.has_weight:
+        full = DTYPE_BITS.get(numbers.compute, 16) / 8
+        rate = curves.local.bandwidth if curves.local is not None else curves.memory_bytes_per_s * curves.stream.efficiency
+        saved = n * k * (full - numbers.weight_bytes) / rate
+        seconds = np.maximum(seconds - saved, seconds * numbers.weight_bytes / full)
+    w.gemm = w.gemm + times * seconds
+    w.flops = w.flops + times * 2.0 * visits * (n if op.experts <= 1 else np.ceil(op.n / tp)) * k
+    w.kernels += times * (2.0 if op.bias else 1.0)
+
+
+def _attention(
+    w: Forward, op: Attention, curves: DeviceCurves, numbers: Numbers, b: Floats, q: Floats, s: Floats, tp: Floats, times: float
+) -> None:
+    query = q if op.tokens_per_sample is None else np.full(b.shape, float(op.tokens_per_sample))
+    keys = np.maximum(s, query) if op.keys_per_sample is None else np.full(b.shape, float(op.keys_per_sample))
+    if op.window:
+        keys = np.minimum(keys, np.maximum(float(op.window), 1.0))
+    heads, kv = np.ceil(op.heads / tp), np.ceil(op.kv_heads / tp)
+    width = (op.head_dim + op.value_dim) / 2.0
+    dtype = numbers.compute if numbers.compute in ("fp32", "tf32", "fp64") else ("fp16" if numbers.compute == "fp16" else "bf16")
+    seconds = attention_seconds(
+        curves, batch=b, heads=heads, kv_heads=kv, query=query, keys=keys, head_dim=width, causal=op.causal, dtype=dtype
+    )
+    w.attention = w.attention + times * seconds
+    w.flops = w.flops + times * 4.0 * b * heads * query * keys * width * (0.5 if op.causal and op.keys_per_sample is None else 1.0)
+    w.kernels += times
+
+
+def _conv(w: Forward, op: Conv, curves: DeviceCurves, numbers: Numbers, b: Floats, times: float) -> None:
+    area = float(op.kernel * (op.kernel_w or op.kernel))
+    seconds = conv_seconds(
+        curves,
+        batch=b,
+        in_channels=float(op.in_channels),
+        out_channels=float(op.out_channels),
+        kernel=area,
+        groups=float(op.groups),
+        out_h=float(op.out_h),
+        out_w=float(op.out_w),
+        stride=float(op.stride),
+        dtype=numbers.compute,
+    )
+    w.conv = w.conv + times * seconds
+    w.flops = w.flops + times * 2.0 * b * op.out_h * op.out_w * op.out_channels * (op.in_channels / op.groups) * area
+    w.kernels += times
+
+
+def _elementwise(w: Forward, op: Elementwise, curves: DeviceCurves, numbers: Numbers, tokens: Floats, tp: Floats, times: float) -> None:
+    divided = tp if op.split != "none" else 1.0
+    moved = tokens * (op.reads_per_token + op.writes_per_token) * numbers.activation_bytes / divided
+    w.stream = w.stream + times * stream_seconds(curves, moved)
+    w.stream_bytes = w.stream_bytes + times * moved
+    w.kernels += times
+    w.stream_kernels += times

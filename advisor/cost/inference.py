@@ -1,0 +1,266 @@
+"""Predictions for a table of inference plans: latency of a batch, first and later tokens, throughput, memory.
+
+A decoder reads the prompt in one pass and then makes one token a step; the cache it reads grows, so a step is priced at its mean
+length. Encoders, vision and convolutional models are one pass. Tensor parallelism divides products and adds two all-reduces a layer;
+pipeline parallelism cuts the batch into as many parts as stages, so a step reads all weights at a smaller batch and hands activations
+on. Serving at a concurrency is a batch of that size; a request rate bounds it from below by Little's law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.cost.calibration import Calibration
+from advisor.cost.curves import DeviceCurves, collective_seconds, curves_for
+from advisor.cost.energy import energy_j
+from advisor.cost.engines import Engine, engine_for
+from advisor.cost.forward import Forward, Numbers, forward
+from advisor.cost.inference_memory import inference_memory
+from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.uncertainty import sigma
+from advisor.hardware.platform import Evidence, Platform
+from advisor.model.records import Model
+from advisor.plan.records import Workload
+from advisor.plan.table import PlanTable
+
+Floats = npt.NDArray[np.float64]
+
+#: Which bottleneck each part of a latency belongs to.
+CAUSES: Mapping[str, str] = {
+    "prefill": "compute",
+    "decode_weights": "memory_bandwidth",
+    "decode_keys": "memory_bandwidth",
+    "elementwise": "memory_bandwidth",
+    "communication": "communication",
+    "launch": "launch",
+    "engine": "launch",
+}
+PARTS = tuple(CAUSES)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Linear terms of a latency, float64[n]: one prompt pass and one mean decode step, before the engine's parameters."""
+
+    prompt: Mapping[str, Floats]
+    step: Mapping[str, Floats]
+    prompts: Floats
+    steps: Floats
+    batch: Floats
+    layers: float
+    flops: Floats
+
+
+def numbers_of(precision: str, quantization: str) -> Numbers:
+    """Return how a plan holds its numbers.
+
+    fp8 and static or dynamic int8 multiply in 8 bits; int8, int4 and nf4 alone are weight-only. Four-bit weights carry a 16-bit scale
+    for each group of 128 (AWQ, GPTQ) or 64 (nf4).
+    """
+    if quantization in ("fp8", "fp4") or precision in ("fp8", "fp4"):
+        kind = "fp4" if "fp4" in (quantization, precision) else "fp8"
+        return Numbers(compute=kind, weight_bytes=0.5625 if kind == "fp4" else 1.0)
+    if quantization in ("int8-dynamic", "int8-static") or precision == "int8":
+        return Numbers(compute="int8", weight_bytes=1.0)
+    stored = {"int8": 1.0, "int4": 0.52, "int4-awq": 0.52, "int4-gptq": 0.52, "nf4": 0.53}
+    full = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0}.get(precision, 2.0)
+    return Numbers(compute=precision, weight_bytes=stored.get(quantization, full))
+
+
+def terms_of(
+    model: Model,
+    curves: DeviceCurves,
+    platform: Platform,
+    numbers: Numbers,
+    *,
+    batch: Any,
+    tp: Any,
+    pp: Any,
+    prompt: Any,
+    output: Any,
+    chunk: Any = None,
+) -> Terms:
+    """Return the terms of latencies for arrays of plans. ``output`` 0 or 1 is the prompt alone; ``chunk`` splits the prompt into passes.
+
+    All arguments broadcast. ``chunk`` is how many prompt tokens a pass takes (None: all of them).
+    """
+    b, t, stages, p, o = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, tp, pp, prompt, output))
+    part = np.maximum(b / stages, 1.0)
+    decodes = model.kind in ("decoder", "encoder-decoder")
+    width = p if chunk is None else np.minimum(np.asarray(chunk, dtype=np.float64), p)
+    passes = np.ceil(p / np.maximum(width, 1.0))
+    keys = p if chunk is None else np.maximum((p + width) / 2.0, width)
+    reading = forward(model, curves, numbers, batch=b, query=width, keys=keys, tp=t)
+    steps = np.maximum(o - 1.0, 0.0) if decodes else np.zeros_like(b)
+    first = _pass(model, curves, platform, numbers, reading, b * width, t, stages)
+    if not decodes or not (steps > 0).any():
+        empty = {name: np.zeros_like(b) for name in first}
+        return Terms(first, empty, passes, steps, b, _layers(model), reading.flops * passes)
+    making = forward(model, curves, numbers, batch=part, query=1.0, keys=p + (o + 1.0) / 2.0, tp=t)
+    later = _pass(model, curves, platform, numbers, making, part, t, stages)
+    return Terms(first, later, passes, steps, part, _layers(model), reading.flops * passes + making.flops * steps * (b / part))
+
+
+def _layers(model: Model) -> float:
+    return float(model.transformer.layers) if model.transformer is not None else sum(float(b.repeat) for b in model.blocks)
+
+
+def _pass(
+    model: Model, curves: DeviceCurves, platform: Platform, numbers: Numbers, work: Forward, tokens: Floats, tp: Floats, pp: Floats
+) -> dict[str, Floats]:
+    size = tokens * work.hidden * numbers.activation_bytes
+    network = work.reduces * collective_seconds("all_reduce", size, tp, platform.tiers, curves) if platform.tiers else np.zeros_like(size)
+    if platform.tiers and (pp > 1).any():
+        hand_on = collective_seconds("p2p", size / tp, np.where(pp > 1, 2.0, 1.0), platform.tiers, curves, stride=tp)
+        network = network + np.maximum(pp - 1.0, 0.0) * hand_on
+    return {
+        "gemm": work.gemm + work.conv,
+        "attention": work.attention,
+        "stream": work.stream,
+        "network": network,
+        "calls": np.where(tp > 1, work.reduces, 0.0) + np.maximum(pp - 1.0, 0.0),
+        "kernels": np.full(tokens.shape, work.kernels),
+    }
+
+
+def compose(terms: Terms, engine: Engine) -> dict[str, Floats]:
+    """Return the named parts of the latency under an engine; they add up to it."""
+    v = engine.values
+    first, later, n = terms.prompt, terms.step, terms.steps
+    passes = terms.prompts
+    turns = passes + n
+    return {
+        "prefill": passes * v["prefill"] * (first["gemm"] + first["attention"]),
+        "decode_weights": n * v["weights"] * later["gemm"],
+        "decode_keys": n * v["keys"] * later["attention"],
+        "elementwise": v["pass"] * (passes * first["stream"] + n * later["stream"]),
+        "communication": passes * (first["network"] + v["call_s"] * first["calls"]) + n * (later["network"] + v["call_s"] * later["calls"]),
+        "launch": turns * terms.layers * v["layer_s"],
+        "engine": v["batch_s"] + turns * (v["step_s"] + terms.batch * v["sequence_s"]),
+    }
+
+
+def first_token(terms: Terms, engine: Engine) -> Floats:
+    """Return seconds to the first token: the prompt's passes and the start of the batch."""
+    one = Terms(terms.prompt, terms.step, terms.prompts, np.zeros_like(terms.steps), terms.batch, terms.layers, terms.flops)
+    total: Floats = sum(compose(one, engine).values(), start=np.zeros_like(terms.steps))
+    return total
+
+
+def price_inference(model: Model, workload: Workload, platform: Platform, plans: PlanTable, calibration: Calibration) -> PricedTable:
+    """Return the predictions of every inference plan; ``time_s`` is the latency of one batch of ``micro_batch`` sequences."""
+    n = len(plans)
+    prompt, output = lengths(model, workload)
+    batch = plans.ints("micro_batch")
+    parts = {name: np.zeros(n) for name in PARTS}
+    ttft, flops, peak = np.zeros(n), np.zeros(n), np.ones(n)
+    evidence: list[Evidence] = []
+    used: list[str] = []
+    notes: list[str] = []
+    spread = np.zeros(n)
+    for rows, (framework, precision, quantization, threads) in _groups(plans, platform):
+        curves = curves_for(platform, framework, calibration, threads)
+        engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
+        numbers = numbers_of(precision, quantization)
+        tp, pp = plans.ints("tp")[rows], plans.ints("pp")[rows]
+        terms = terms_of(model, curves, platform, numbers, batch=batch[rows], tp=tp, pp=pp, prompt=prompt, output=output)
+        for name, seconds in compose(terms, engine).items():
+            parts[name][rows] = seconds
+        ttft[rows] = first_token(terms, engine)
+        flops[rows], peak[rows] = terms.flops, curves.peak(numbers.compute)
+        known = _evidence(curves, engine, numbers)
+        evidence.append(known)
+        spread[rows] = _sigma(calibration, known, curves, numbers)
+        notes.extend(curves.notes)
+        if curves.local is not None:
+            used.extend(curves.local.measurements)
+    time = sum(parts.values(), start=np.zeros(n))
+    held = inference_memory(model, plans, prompt + output, calibration)
+    total = sum(held.values(), start=np.zeros(n))
+    limit = float(platform.memory_bytes) if platform.memory_bytes else None
+    replicas, devices = plans.ints("dp"), plans.ints("devices")
+    made = batch * replicas * (output if output > 0 else 1.0)
+    generates = model.kind in ("decoder", "encoder-decoder") and output > 0
+    busy = (time - parts["launch"] - parts["engine"] - parts["communication"]) / np.maximum(time, 1e-12)
+    return PricedTable(
+        time_s=time,
+        time_parts=parts,
+        memory_bytes=total,
+        memory_parts=held,
+        memory_limit_bytes=limit,
+        fits=np.ones(n, dtype=bool) if limit is None else total <= limit,
+        throughput=made / time,
+        throughput_unit="tokens/s" if generates else ("images/s" if model.sample == "image" else "sequences/s"),
+        tokens_per_s_per_device=(made if generates else batch * replicas * prompt) / time / devices,
+        mfu=flops / time / (peak * plans.ints("tp") * plans.ints("pp")),
+        ttft_s=ttft if generates else None,
+        tpot_s=(time - ttft) / max(output - 1.0, 1.0) if generates and output > 1 else None,
+        energy_j=energy_j(platform, time, busy, devices),
+        cost_usd=None if platform.usd_per_device_hour is None else time * devices * platform.usd_per_device_hour / 3600.0,
+        sigma_log=spread,
+        memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.1)),
+        evidence=_weakest(evidence),
+        bottleneck=_bottlenecks(parts),
+        is_training=False,
+        measurements=tuple(dict.fromkeys(used)),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def lengths(model: Model, workload: Workload) -> tuple[float, float]:
+    """Return prompt and output tokens of a sequence: all of ``seq_len`` is read where the workload names neither."""
+    if model.kind == "convolutional":
+        return 1.0, 0.0
+    if model.sample == "image":
+        return float(model.default_seq), 0.0
+    prompt = float(workload.input_len or workload.seq_len)
+    return prompt, float(workload.output_len or 0) if model.kind in ("decoder", "encoder-decoder") else 0.0
+
+
+def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, int]]]:
+    """Return row indices and (framework, precision, quantization, threads) of each group of plans priced together."""
+    names = ("framework", "precision", "quantization")
+    threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
+    keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
+    if not len(plans):
+        return []
+    unique, back = np.unique(keys, axis=1, return_inverse=True)
+    back = np.asarray(back).ravel()
+    found = []
+    for index in range(unique.shape[1]):
+        framework, precision, quantization = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
+        found.append((np.flatnonzero(back == index), (framework, precision, quantization, int(unique[3, index]) or platform.threads)))
+    return found
+
+
+_ORDER: tuple[Evidence, ...] = ("measured", "calibrated", "transferred", "spec")
+
+
+def _evidence(curves: DeviceCurves, engine: Engine, numbers: Numbers) -> Evidence:
+    if curves.local is not None:
+        return "measured" if curves.local.measured(numbers.compute) else "spec"
+    return _weakest([curves.evidence, engine.evidence])
+
+
+def _weakest(found: list[Evidence]) -> Evidence:
+    return max(found, key=_ORDER.index, default="spec")
+
+
+def _sigma(calibration: Calibration, evidence: Evidence, curves: DeviceCurves, numbers: Numbers) -> float:
+    """Return the spread of log(measured / predicted); a dtype that borrows another's points on a CPU is far wider."""
+    if curves.local is not None:
+        return 0.15 if evidence == "measured" else (0.8 if numbers.compute in curves.local.borrowed else 0.4)
+    fitted = calibration.section("inference").get("sigma", {}).get(evidence)
+    return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
+
+
+def _bottlenecks(parts: Mapping[str, Floats]) -> npt.NDArray[np.int8]:
+    totals = np.zeros((len(BOTTLENECKS), len(next(iter(parts.values())))))
+    for name, seconds in parts.items():
+        totals[BOTTLENECKS.index(CAUSES[name])] += seconds  # type: ignore[arg-type]
+    return totals.argmax(axis=0).astype(np.int8)
