@@ -15,20 +15,47 @@ from advisor.units import GIB
 
 
 def local_platform(machine: Machine, points: Sequence[KernelPoint] = (), *, usd_per_hour: float | None = None) -> Platform:
-    """Return the largest group of usable accelerators that have a sheet, else the CPU.
+    """Return the largest group of equal usable accelerators that have a sheet (whole ones before slices), else the CPU.
 
-    EnvironmentLacks if there are usable accelerators but none has a sheet and the machine shows no CPU either.
+    EnvironmentLacks if there is neither.
     """
-    groups: dict[tuple[str, int | None], list[Device]] = {}
+    groups: dict[tuple[str, bool, int | None], list[Device]] = {}
     for device in machine.devices:
         if device.state == "usable" and not device.target.startswith("cpu"):
             match = match_device(device)
             if match is not None:
-                groups.setdefault((match.profile.id, device.memory_bytes), []).append(device)
+                groups.setdefault((match.profile.id, match.confident, device.memory_bytes), []).append(device)
     if not groups:
         return cpu_platform(machine, points, usd_per_hour=usd_per_hour)
-    (identity, _), devices = max(groups.items(), key=lambda item: (len(item[1]), item[0][1] or 0))
-    return _accelerators(machine, load.all_profiles()[identity], devices, points, usd_per_hour)
+    (identity, whole, _), devices = max(groups.items(), key=lambda item: (item[0][1], len(item[1]), item[0][2] or 0))
+    sheet = load.all_profiles()[identity]
+    if not whole:
+        # Slices of one GPU cannot talk to each other past the host: a job runs on one of them.
+        sheet, devices = part_of(sheet, devices[0]), devices[:1]
+    return _accelerators(machine, sheet, devices, points, usd_per_hour)
+
+
+def part_of(sheet: HardwareProfile, device: Device) -> HardwareProfile:
+    """Return the sheet of a slice (MIG): peaks by its share of the compute units, bandwidth and cache by its share of the memory.
+
+    A share that the probe did not see is unknown, and so is what depends on it.
+    """
+    memory = None if device.memory_bytes is None or not sheet.memory_gib else min(1.0, device.memory_bytes / (sheet.memory_gib * GIB))
+    units = None if device.compute_units is None or not sheet.compute_units else min(1.0, device.compute_units / sheet.compute_units)
+    return replace_sheet(
+        sheet,
+        name=device.name or sheet.name,
+        dense_tflops={} if units is None else {dtype: peak * units for dtype, peak in sheet.dense_tflops.items()},
+        memory_gib=None if device.memory_bytes is None else device.memory_bytes / GIB,
+        memory_gb_per_s=None if memory is None or sheet.memory_gb_per_s is None else sheet.memory_gb_per_s * memory,
+        l2_mib=None if memory is None or sheet.l2_mib is None else sheet.l2_mib * memory,
+        compute_units=device.compute_units,
+        tdp_w=None,
+        link=None,
+        peer_to_peer=False,
+        default_system=None,
+        notes=f"A slice of {sheet.id}: shares of its peaks, bandwidth and cache.",
+    )
 
 
 def cpu_platform(machine: Machine, points: Sequence[KernelPoint] = (), *, usd_per_hour: float | None = None) -> Platform:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -227,3 +229,27 @@ def test_local_keeps_the_frameworks_that_can_use_the_device() -> None:
     assert local_platform(machine(devices=(gpu(0),), frameworks=frameworks)).frameworks == ("torch",)
     assert cpu_platform(machine(frameworks=frameworks)).frameworks == ("torch", "jax")
     assert cpu_platform(machine()).frameworks is None
+
+
+def test_local_on_slices_is_one_slice_with_its_share() -> None:
+    slices = tuple(
+        Device(
+            id=f"mig{index}",
+            target="cuda",
+            vendor="nvidia",
+            name="NVIDIA A100-SXM4-80GB MIG 3g.40gb",
+            arch="sm_80",
+            state="usable",
+            memory_bytes=40 * GIB,
+            compute_units=42,
+            pci_id="10de:20b2",
+        )
+        for index in range(2)
+    )
+    found = local_platform(machine(devices=slices))
+    assert (found.devices, found.tiers, found.memory_bytes) == (1, (), 40 * GIB)
+    assert found.profile.dense_tflops["bf16"] == pytest.approx(312 * 42 / 108)
+    assert found.profile.memory_gb_per_s == pytest.approx(2039 / 2)
+    assert not found.profile.peer_to_peer
+    unseen = local_platform(machine(devices=(replace(slices[0], compute_units=None),)))
+    assert unseen.profile.dense_tflops == {}
