@@ -51,7 +51,8 @@ class Layout:
     mlm_transform: bool = False
     """A dense layer, activation and norm before the vocabulary (BERT's masked-language head)."""
     pooler: bool = False
-    extra_head_parameters: int = 0
+    head_products: tuple[tuple[str, int, int, int | None], ...] = ()
+    """Further dense layers of the head, with biases: name, outputs, inputs, and tokens a sample (None: all of them)."""
     attention_parameters: int = 0
     """Parameters of one layer's attention beyond its matrices (sinks, gates)."""
     shared_ffn_hidden: int | None = None

@@ -183,7 +183,8 @@ def head_block(t: Transformer, layout: Layout) -> Block | None:
     if layout.lm_head:
         b.gemm("logits", t.vocab, width, split="vocab", bias=layout.lm_head_bias, owns_weight=not t.tied_embeddings)
         b.keep(width)
-    b.weights(layout.extra_head_parameters)
+    for name, n, k, tokens in layout.head_products:
+        b.gemm(name, n, k, bias=True, tokens=tokens)
     return b.build("head", "head") if b.operators or b.parameters else None
 
 

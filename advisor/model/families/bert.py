@@ -24,27 +24,38 @@ def _labels(c: Fields) -> int:
     return c.integer("num_labels", default=listed if listed else 2)
 
 
-def _head(c: Fields, t: Transformer) -> dict[str, Any]:
-    """Choose the head from ``architectures``: masked words, next sentence, classes; the plain encoder where none is named."""
+def _head(c: Fields, t: Transformer, *, pooler: bool) -> dict[str, Any]:
+    """Choose the head from ``architectures``: masked words, classes, answers; the plain encoder where none is named.
+
+    ``pooler`` tells whether the plain encoder has one (BERT and RoBERTa do): only BERT's sentence heads build on it.
+    """
     names = c.texts("architectures")
     name = names[0] if names else ""
+    bert_like, h = name.startswith("Bert"), t.hidden
     if name.endswith("ForMaskedLM"):
-        return {"lm_head": True, "mlm_transform": True, "lm_head_bias": True}
-    if name.endswith("ForPreTraining") and not name.startswith("Electra"):
-        return {"lm_head": True, "mlm_transform": True, "lm_head_bias": True, "pooler": True, "extra_head_parameters": 2 * t.hidden + 2}
+        return {"lm_head": True, "mlm_transform": True, "lm_head_bias": True, "pooler": False}
+    if name.endswith("ForPreTraining") and bert_like:
+        return {
+            "lm_head": True,
+            "mlm_transform": True,
+            "lm_head_bias": True,
+            "pooler": True,
+            "head_products": (("next_sentence", 2, h, 1),),
+        }
+    if name.endswith("ForPreTraining"):
+        return {"lm_head": False, "pooler": False, "head_products": (("replaced.dense", h, h, None), ("replaced", 1, h, None))}
     if name.endswith("ForQuestionAnswering"):
-        return {"lm_head": False, "extra_head_parameters": 2 * t.hidden + 2}
-    if name.endswith("ForSequenceClassification") and name.startswith("Bert"):
-        labels = _labels(c)
-        return {"lm_head": False, "pooler": True, "extra_head_parameters": labels * (t.hidden + 1)}
-    return {"lm_head": False}
+        return {"lm_head": False, "pooler": False, "head_products": (("answers", 2, h, None),)}
+    if name.endswith("ForTokenClassification"):
+        return {"lm_head": False, "pooler": False, "head_products": (("classes", _labels(c), h, None),)}
+    if name.endswith(("ForSequenceClassification", "ForNextSentencePrediction", "ForMultipleChoice")):
+        labels = ("classes", 1 if name.endswith("ForMultipleChoice") else _labels(c), h, 1)
+        return {"lm_head": False, "pooler": bert_like, "head_products": (labels,) if bert_like else (("classes.dense", h, h, 1), labels)}
+    return {"lm_head": False, "pooler": pooler}
 
 
 def _encoder(c: Fields, name: str, t: Transformer, *, pooler: bool, token_types: int, **layout: Any) -> Model:
-    head = {"pooler": pooler, **_head(c, t)}
-    if head["lm_head"] and not head.get("extra_head_parameters"):
-        head["pooler"] = False
-    details = Layout(final_norm=False, embedding_norm=True, token_types=token_types, **head, **layout)
+    details = Layout(final_norm=False, embedding_norm=True, token_types=token_types, **_head(c, t, pooler=pooler), **layout)
     return build_transformer(t, name=name, family="bert", kind="encoder", layout=details)
 
 
@@ -74,9 +85,6 @@ def electra(c: Fields, name: str) -> Model:
     t = sizes(c, gated=False, norm="layernorm", tied=True, learned=True, causal=False, max_seq=512)
     width = c.integer("embedding_size", default=128)
     layout: dict[str, Any] = {} if width == t.hidden else {"embedding_size": width}
-    extra = t.hidden * (t.hidden + 1) + t.hidden + 1 if (c.texts("architectures") or ("",))[0].endswith("ForPreTraining") else 0
-    if extra:
-        layout["extra_head_parameters"] = extra
     return _encoder(c, name, t, pooler=False, token_types=c.integer("type_vocab_size", default=2), **layout)
 
 

@@ -192,6 +192,7 @@ FAMILY = Family(
             tie_word_embeddings=True,
         ),
         row("smollm2-1.7b", "llama", RELEASED + "SmolLM2-1.7B", (24, 2048, 32, 8192, 49152, 8192), tie_word_embeddings=True),
+        row("minicpm-2b", "minicpm", RELEASED + "MiniCPM-2B", (40, 2304, 36, 5760, 122753, 4096), tie_word_embeddings=True),
         row("yi-6b", "llama", RELEASED + "Yi-6B", (32, 4096, 32, 11008, 64000, 4096), num_key_value_heads=4),
         row("yi-34b", "llama", RELEASED + "Yi-34B", (60, 7168, 56, 20480, 64000, 4096), num_key_value_heads=8),
         row("internlm-7b", "internlm", RELEASED + "InternLM-7B", (32, 4096, 32, 11008, 103168, 2048), bias=True),

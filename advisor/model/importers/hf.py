@@ -84,7 +84,7 @@ def from_mapping(data: Any, *, what: str, name: str) -> Model:
     if not kind:
         raise UsageError(f"{what}: neither 'model_type' nor 'family' says what this is", code="BAD-MODEL")
     if kind not in known:
-        error = UnknownName("model type", kind, known)
+        error = UnknownName("model type", kind[:60], known)
         raise UsageError(f"{what}: {error.message}", error.hint or f"known: {', '.join(sorted(known))}", code=error.code)
     built = known[kind](part, label)
     return replace(built, source=f"{what} ({kind})", ignored_fields=fields.ignored())
