@@ -23,6 +23,7 @@ from microbench.timing import LoadHistory, Timing, TooSlow, time_kernel
 Emit = Callable[[Measurement], None]
 #: A case is given this long at the least before it is taken to hang.
 HANG_S = 40.0
+OUT_OF_TIME = "the time budget ended before its turn"
 
 
 def run(request: Request, emit: Emit) -> None:
@@ -64,6 +65,7 @@ class _Round:
         self.best_rate: dict[tuple[Any, ...], float] = {}
         self.problem: tuple[Any, Problem] | None = None
         self.load = LoadHistory()
+        self.throttles = conditions.clocks()["throttle_count"]
 
     def run(self, emit: Emit) -> None:
         """Measure all cases."""
@@ -85,9 +87,9 @@ class _Round:
         if benchmark is None:
             return self._failed(case, "unsupported", f"unknown benchmark {case.benchmark!r}", begin)
         if left <= 0:
-            return self._failed(case, "timeout", "the time budget ended before its turn", begin)
-        # A slow case may take several shares, as long as the others are left half of what there is.
-        limit = min(max(6 * share, 2.0), left)
+            return self._failed(case, "timeout", OUT_OF_TIME, begin)
+        # A slow case may take several shares: others are faster than theirs.
+        limit = max(6 * share, 2.0)
         key = (case.benchmark, case.dtype, case.params.get(benchmark.variant or ""))
         rate = self.best_rate.get(key)
         if rate is not None and 3 * benchmark.work(case.params) / (2 * rate) > limit:
@@ -137,7 +139,14 @@ class _Round:
         self, benchmark: Benchmark, case: Case, problem: Problem, kernel: Kernel, timing: Timing, error: float, begin: float
     ) -> Measurement:
         middle, low, high = timing.estimate()
-        contended = self.load.update() and timing.conditions()["clean_samples"] < 3
+        detail = timing.conditions()
+        status, reason = "ok", None
+        if self.load.update() and detail["clean_samples"] < 3:
+            status, reason = "contended", "others used more than 40 % of the CPUs all the time"
+        state = _state(case)
+        if (state["throttle_count"] or 0) > (self.throttles or 0):
+            status, reason = "throttled", "the CPU lowered its clock because of heat"
+        self.throttles = state["throttle_count"]
         value, run_low, run_high = (middle, low, high)
         if benchmark.metric != "seconds":
             value, run_low, run_high = problem.work / middle, problem.work / high, problem.work / low
@@ -153,11 +162,11 @@ class _Round:
             run_high=run_high,
             samples=len(timing.samples),
             seconds=time.perf_counter() - begin,
-            status="contended" if contended else "ok",
-            reason="others used more than 40 % of the CPUs all the time" if contended else None,
+            status=status,
+            reason=reason,
             max_error=error,
             sample_seconds=tuple(float(f"{s.seconds:.5g}") for s in timing.samples),
-            conditions={**timing.conditions(), **_state(case), **kernel.notes},
+            conditions={**detail, **state, **kernel.notes},
         )
 
     def _failed(self, case: Case, status: Any, reason: str, begin: float, max_error: float | None = None) -> Measurement:
