@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from advisor.errors import UsageError
@@ -82,6 +82,7 @@ class Question:
             "kind": m.kind,
             "parameters": m.parameters,
             "active_parameters": m.active_parameters or m.parameters,
+            "transformer": asdict(m.transformer) if m.transformer is not None else None,
             "ignored_fields": list(m.ignored_fields),
         }
 
