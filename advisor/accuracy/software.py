@@ -44,13 +44,13 @@ SEQUENCE_PARALLEL = frozenset({"megatron-tuned", "torchtitan", "nanotron", "mega
 RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
 #: Frameworks whose published runs with a blank precision use 8 bits where the device has them (vendors' tuned configurations).
 _TUNED = frozenset({"megatron-tuned"})
-_NO_FLASH = frozenset({"megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
+_NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
 
 
 def framework_of(text: str) -> str:
-    """Return the framework's name; a blank column means Megatron-DeepSpeed, which the unnamed 3D-parallel table was run with."""
+    """Return the framework's name; a blank one is 3D-parallel code of unstated origin."""
     lower = text.lower()
-    return next((name for part, name in _FRAMEWORKS if part in lower), "megatron-deepspeed" if not lower else "torch")
+    return next((name for part, name in _FRAMEWORKS if part in lower), "unnamed-3d" if not lower else "torch")
 
 
 def precision_of(text: str, framework: str, peaks: Mapping[str, float]) -> str:

@@ -18,6 +18,7 @@ from advisor.cost.terms import FUSIONS, GENERATIONS, LINKS, Terms
 from advisor.cost.traits import Traits, traits_of
 from advisor.cost.work import LAYER_WORK_FIELDS, LayerWork, Shape, layer_work
 from advisor.hardware.platform import Platform
+from advisor.hardware.records import HardwareProfile
 from advisor.model.records import Model
 from advisor.plan.records import Workload
 from advisor.plan.table import PlanTable
@@ -39,6 +40,11 @@ _TRAIT_COLUMNS = (
     "gradient_bytes",
     "reduces_each_micro_batch",
     "balanced_stages",
+    "pads_vocab",
+    "overlap_context",
+    "overlap_expert",
+    "balanced_context",
+    "selective_products",
     "logit_kept_bytes",
     "keeps_gate_product",
     "stored_weight_bytes",
@@ -52,7 +58,7 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     n = len(plans)
     table: dict[str, Floats] = {name: np.zeros(n) for name in LAYER_WORK_FIELDS}
     traits_table: dict[str, Floats] = {name: np.zeros(n) for name in _TRAIT_COLUMNS}
-    device: dict[str, Floats] = {name: np.zeros(n) for name in ("bandwidth", "peak")}
+    device: dict[str, Floats] = {name: np.zeros(n) for name in ("bandwidth", "peak", "power")}
     fusion = np.zeros(n, dtype=np.int64)
     generation = np.zeros(n, dtype=np.int64)
     curves: DeviceCurves | None = None
@@ -66,12 +72,15 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
             traits_table[name][rows] = float(getattr(traits, name))
         device["bandwidth"][rows] = curves.memory_bytes_per_s * curves.stream.efficiency
         device["peak"][rows] = curves.peak(key["precision"])
+        device["power"][rows] = power_share(platform.profile, curves)
         fusion[rows] = FUSIONS.index(traits.fusion)
         generation[rows] = GENERATIONS.index(curves.generation) if curves.generation in GENERATIONS else 0
     if curves is None:
         curves = curves_for(platform, "torch", calibration)
     columns = {**table, **traits_table, **device, **_plan_columns(plans, platform)}
     columns.update(_sizes(model, plans, columns))
+    odd = model.transformer is not None and model.transformer.vocab % 8 != 0
+    columns["odd_vocab"] = odd * (columns["tp"] == 1) * (1.0 - columns["pads_vocab"])
     columns.update(_exchanges(model, platform, plans, columns, curves))
     columns.update(kept_columns(model, workload, columns))
     link = kind_of(platform.tiers[-1]) if len(platform.tiers) > 1 else "any"
@@ -79,6 +88,19 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     link = "opa" if "omni" in kind_text or "opa" in kind_text else link
     codes = {"generation": generation, "fusion": fusion, "link": np.full(n, LINKS.index(link) if link in LINKS else 0, dtype=np.int64)}
     return Terms(columns, codes)
+
+
+#: Rated watts and 16-bit dense peak (TFLOP/s) of the part that a generation was calibrated on.
+_REFERENCE_POWER = {"volta": (300.0, 125.0), "ampere": (400.0, 312.0), "hopper": (700.0, 989.0), "blackwell": (1000.0, 2250.0)}
+
+
+def power_share(sheet: HardwareProfile, curves: DeviceCurves) -> float:
+    """Return the watts a device has for each FLOP/s of its 16-bit peak, over those of its generation's reference part; 1 if unknown."""
+    reference = _REFERENCE_POWER.get(curves.generation)
+    peak = sheet.dense_tflops.get("bf16") or sheet.dense_tflops.get("fp16")
+    if reference is None or sheet.tdp_w is None or not peak:
+        return 1.0
+    return (sheet.tdp_w / peak) / (reference[0] / reference[1])
 
 
 _KIND_COLUMNS = ("framework", "execution", "precision", "attention", "adapter")
@@ -148,6 +170,7 @@ def _plan_columns(plans: PlanTable, platform: Platform) -> dict[str, Floats]:
     columns["frozen_bytes"] = np.where(plans.equals("adapter", "qlora"), 0.516, 2.0)
     columns["adapter_rank"] = plans.ints("adapter_rank")
     columns["weight_bytes"] = plans.lookup("precision", {p: min(max(dtype_bytes(p), 2.0), 4.0) for p in plans.vocabulary["precision"]})
+    columns["four_bit"] = plans.lookup("precision", {p: float(dtype_bytes(p) < 1) for p in plans.vocabulary["precision"]})
     columns["low_precision"] = plans.lookup("precision", {p: float(dtype_bytes(p) < 2) for p in plans.vocabulary["precision"]})
     columns["full_precision"] = (columns["weight_bytes"] > 2) * 1.0
     columns["optimizer_8bit"] = plans.equals("optimizer", "adam8bit") * 1.0
@@ -213,7 +236,7 @@ def _exchanges(model: Model, platform: Platform, plans: PlanTable, c: dict[str, 
     put("tensor", _choose(sp, scaled(halves, 2.0 * layers), scaled(reduce_, 2.0 * layers)))
     put("tensor_extra", _choose(sp, scaled(exchange("all_gather", state, tp, 1.0, tiers, curves), 2.0 * layers), scaled(reduce_, 0.0)))
     put("context", scaled(exchange("p2p", c["kv_bytes"], np.minimum(cp, 2.0), tp, tiers, curves), layers * np.maximum(cp - 1.0, 0.0)))
-    put("expert", scaled(exchange("all_to_all", _routed(model, c), c["ep"], 1.0, tiers, curves), 2.0 * layers))
+    put("expert", scaled(_to_experts(model, platform, c, curves), 2.0 * layers))
     boundary = c["hidden_bytes"] / tp
     put("stage", exchange("p2p", boundary, np.minimum(c["pp"], 2.0), tp * cp * dp, tiers, curves))
     shard = np.where(c["sharded_weights"] > 0, c["shard_degree"], 1.0)
@@ -240,6 +263,15 @@ def _exchanges(model: Model, platform: Platform, plans: PlanTable, c: dict[str, 
 
 def _choose(mask: Any, yes: Any, no: Any) -> Any:
     return Exchange(np.where(mask, yes.inside, no.inside), np.where(mask, yes.between, no.between))
+
+
+def _to_experts(model: Model, platform: Platform, c: dict[str, Floats], curves: DeviceCurves) -> Exchange:
+    """Price one all-to-all to the experts; between nodes a token crosses once for each node, not for each expert it visits."""
+    whole = exchange("all_to_all", _routed(model, c), c["ep"], 1.0, platform.tiers, curves)
+    top = float(model.transformer.experts_per_token) if model.transformer is not None else 1.0
+    inner = float(platform.tiers[0].group) if platform.tiers else 1.0
+    copies = np.minimum(np.ceil(c["ep"] / max(inner, 1.0)), top) / max(top, 1.0)
+    return Exchange(whole.inside, whole.between * copies)
 
 
 def _routed(model: Model, c: dict[str, Floats]) -> Floats:

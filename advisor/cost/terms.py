@@ -17,8 +17,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 #: Codes of ``Terms.codes``: row values index these names, which complete the name of a parameter (``sustained.ampere``).
-GENERATIONS = ("any", "volta", "ampere", "hopper", "blackwell")
-FUSIONS = ("eager", "fused", "compiled")
+GENERATIONS = ("any", "volta", "ampere", "hopper", "blackwell", "tpu")
+FUSIONS = ("eager", "fused", "compiled", "xla")
 LINKS = ("any", "ib", "roce", "opa", "efa", "torus")
 
 

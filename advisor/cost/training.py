@@ -16,8 +16,6 @@ from advisor.cost.terms import FUSIONS, GENERATIONS, LINKS, Terms
 
 Floats = npt.NDArray[np.float64]
 
-#: Exponent with which host and device time join: at equal times the step is 12 % longer than either.
-_JOIN = 6.0
 #: Host seconds per parameter of an optimizer step on the host (DeepSpeed CPU-Adam: about 1 billion parameters a second a socket).
 _CPU_ADAM_S = 1e-9
 
@@ -55,29 +53,35 @@ class _Network:
 
 def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
     """Seconds of all layers and of the edges, one micro-batch, by kind of kernel."""
-    rate = pick(k, "sustained", GENERATIONS, t.codes["generation"])
-    low = np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0)
+    rate = pick(k, "sustained", GENERATIONS, t.codes["generation"]) * np.minimum(t.power, 1.0) ** k["power_exponent"]
+    low = np.where(t.four_bit > 0, k["sustained.four_bit"], np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0))
     traffic = pick(k, "traffic", FUSIONS, t.codes["fusion"])
     products = rate * low
     unfused, misaligned = k["unfused_attention"] / rate, k["misaligned_head"] * k["unfused_attention"] / rate
+    # Unbalanced context parallelism: the last rank's rows of the causal triangle hold (2 - 1/cp) times the mean.
+    uneven = np.where(t.balanced_context > 0, 1.0, 2.0 - 1.0 / t.cp)
+    head = np.where(t.odd_vocab > 0, k["misaligned_vocab"], 1.0)
+    passes = (t.edge_bytes * traffic + t.logits * t.logit_passes_bytes * k["traffic.logits"]) / t.bandwidth
     # A buffer of accumulated gradients is read and written for every micro-batch.
     accumulate = np.where(t.adapter > 0, 0.0, t.layer_params * t.layers * 2.0 * t.gradient_bytes / t.bandwidth)
     return {
         "gemm_forward": t.gemm_forward / products,
         "gemm_backward": (t.gemm_input + t.gemm_weight) / products,
         "weight_gradient": t.gemm_weight / products,
-        "attention_forward": t.flash_forward / rate
+        "expert_forward": t.expert_forward / products,
+        "expert_backward": t.expert_backward / products,
+        "attention_forward": t.flash_forward * k["flash.forward"] * uneven / rate
         + t.batched_forward * unfused
         + t.misaligned_forward * misaligned
         + t.score_bytes_forward / t.bandwidth,
-        "attention_backward": t.flash_backward / rate
+        "attention_backward": t.flash_backward * k["flash.backward"] * uneven / rate
         + t.batched_backward * unfused
         + t.misaligned_backward * misaligned
         + t.score_bytes_backward / t.bandwidth,
         "elementwise_forward": (t.traffic_forward * traffic + t.cast_forward) / t.bandwidth,
         "elementwise_backward": (t.traffic_backward * traffic + t.cast_backward) / t.bandwidth + accumulate,
-        "edges": (t.head_gemm_forward + t.head_gemm_backward) / rate
-        + (t.edge_bytes * traffic + t.logits * t.logit_passes_bytes) / t.bandwidth,
+        "edges_forward": t.head_gemm_forward * head / rate + passes * 0.4,
+        "edges_backward": t.head_gemm_backward * head / rate + passes * 0.6,
     }
 
 
@@ -87,41 +91,63 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
     backward = kernel["gemm_backward"] + kernel["attention_backward"] + kernel["elementwise_backward"]
     # Selective: the attention core again where it keeps scores, element-wise work again where it does not.
     core = np.where(t.unfused > 0, kernel["attention_forward"], kernel["elementwise_forward"])
-    again = t.recompute_full * forward + t.recompute_selective * core
-    imbalance = np.where(t.ep > 1, k["expert_imbalance"], 1.0)
-    tensor = comm("tensor")
-    hidden_back = np.where(t.sequence_parallel > 0, t.overlap_tensor, np.maximum(t.overlap_tensor, k["tensor_backward_overlap"] * 0.5))
-    gamma = k["contention"]
-    tensor_s = (
-        beside(kernel["gemm_forward"], tensor, t.overlap_tensor, gamma) * (1.0 + t.recompute_full)
-        + beside(kernel["weight_gradient"], tensor, hidden_back, gamma)
-        + beside(kernel["weight_gradient"], comm("tensor_extra"), 1.0, gamma)
-    )
-    context = comm("context")
-    context_s = beside(kernel["attention_forward"], context, 1.0, gamma) * (1.0 + t.recompute_full) + beside(
-        kernel["attention_backward"], 2.0 * context, 1.0, gamma
-    )
-    gather, scatter = comm("gather"), comm("scatter")
-    again_forward = backward + again
-    gather_s = beside(forward, gather, t.overlap_parameters * 1.0, gamma)
-    back_traffic = gather + scatter * t.reduces_each_micro_batch
-    gather_s = np.where(t.sharded_weights > 0, gather_s + beside(again_forward, back_traffic, t.overlap_parameters * 1.0, gamma), 0.0)
-    offload = 3.0 * t.offload_params * t.layer_params * t.layers * t.weight_bytes / t.host_link
+    again = t.recompute_full * forward + t.recompute_selective * (core + t.selective_products * kernel["gemm_forward"])
+    tensor_f, tensor_b = _tensor(t, k, kernel, comm)
+    context_f, context_b = _context(t, k, kernel, comm)
+    gather_f, gather_b = _gathers(t, k, forward, backward + again, comm)
+    imbalance = np.where(t.ep > 1, k["expert_imbalance"] - 1.0, 0.0)
+    routed = comm("expert") * (1.0 - t.overlap_expert)
+    expert_f = routed + imbalance * kernel["expert_forward"]
+    expert_b = routed * (1.0 + t.recompute_full) + imbalance * kernel["expert_backward"]
+    offload = t.offload_params * t.layer_params * t.layers * t.weight_bytes / t.host_link
     return {
-        "gemm": (kernel["gemm_forward"] + kernel["gemm_backward"]) * 1.0,
+        "gemm": kernel["gemm_forward"] + kernel["gemm_backward"],
         "attention": kernel["attention_forward"] + kernel["attention_backward"],
         "elementwise": kernel["elementwise_forward"] + kernel["elementwise_backward"],
         "recompute": again,
-        "tensor_parallel": tensor_s,
-        "context_parallel": np.where(t.cp > 1, context_s, 0.0),
-        "expert_parallel": comm("expert") * (2.0 + t.recompute_full)
-        + (imbalance - 1.0) * (kernel["gemm_forward"] + kernel["gemm_backward"]),
-        "parameter_gather": gather_s,
-        "offload": offload,
-        "edges": kernel["edges"],
-        "backward_work": backward + again,
+        "tensor_parallel": tensor_f + tensor_b,
+        "context_parallel": context_f + context_b,
+        "expert_parallel": expert_f + expert_b,
+        "parameter_gather": gather_f + gather_b,
+        "offload": 3.0 * offload,
+        "edges": kernel["edges_forward"] + kernel["edges_backward"],
+        "edges_forward": kernel["edges_forward"],
+        "edges_backward": kernel["edges_backward"],
         "forward_work": forward,
+        "backward_work": backward + again,
+        "forward_pass": forward + tensor_f + context_f + expert_f + gather_f + offload,
+        "backward_pass": backward + again + tensor_b + context_b + expert_b + gather_b + 2.0 * offload,
     }
+
+
+def _tensor(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Network) -> tuple[Floats, Floats]:
+    """Exposed tensor-parallel seconds, forward and backward. Backward, the exchange of an input's gradient can run beside the weight's."""
+    gamma, tensor = k["contention"], comm("tensor")
+    forward = beside(kernel["gemm_forward"], tensor, t.overlap_tensor, gamma)
+    # Without sequence parallelism one of the two backward exchanges of a block half is asynchronous (Megatron-LM, column products).
+    hidden = np.where(t.sequence_parallel > 0, t.overlap_tensor, np.maximum(t.overlap_tensor, 0.5 * k["tensor_backward_overlap"]))
+    backward = beside(kernel["weight_gradient"], tensor, hidden, gamma) + beside(
+        kernel["weight_gradient"], comm("tensor_extra"), 1.0, gamma
+    )
+    return forward, backward + t.recompute_full * forward
+
+
+def _context(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Network) -> tuple[Floats, Floats]:
+    """Exposed seconds of passing keys and values round the context-parallel ring, beside attention; gradients double them backward."""
+    gamma, ring, used = k["contention"], comm("context"), t.cp > 1
+    forward = np.where(used, beside(kernel["attention_forward"], ring, t.overlap_context, gamma), 0.0)
+    backward = np.where(used, beside(kernel["attention_backward"], 2.0 * ring, t.overlap_context, gamma), 0.0)
+    return forward, backward + t.recompute_full * forward
+
+
+def _gathers(t: Terms, k: Calibration, forward: Floats, backward: Floats, comm: _Network) -> tuple[Floats, Floats]:
+    """Exposed seconds of gathering sharded weights for each pass, and of reducing gradients where that follows every micro-batch."""
+    gamma, gather = k["contention"], comm("gather")
+    reduce_ = comm("scatter") * t.reduces_each_micro_batch
+    used = t.sharded_weights > 0
+    first = np.where(used, beside(forward, gather, t.overlap_parameters, gamma), 0.0)
+    second = np.where(used, beside(backward, gather + reduce_, t.overlap_parameters, gamma), 0.0)
+    return first, second
 
 
 _STAGE_PARTS = (
@@ -137,6 +163,25 @@ _STAGE_PARTS = (
 )
 
 
+def _with_host(t: Terms, k: Calibration, stage: dict[str, Floats], mine: Floats, edges: Floats) -> Floats:
+    """Seconds of one micro-batch on the heaviest stage with the host that launches its kernels.
+
+    Each pass takes as long as the slower of the two: the queue between them is only as deep as a pass. Backward kernels are
+    launched by the autograd engine, at ``host.autograd`` of the cost; a recomputed forward costs the host what the first one did.
+    """
+    each = k["host.kernel_s"] * t.host_factor
+    # Tensor-parallel exchanges are launches too, two in each pass of a layer.
+    forward_launches = t.kernels_forward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
+    backward_launches = t.kernels_backward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
+    fixed = 0.5 * k["host.micro_batch_s"]
+    host_f = (forward_launches * mine + 30.0 * edges) * each + fixed
+    host_b = (forward_launches * t.recompute_full + backward_launches * k["host.autograd"]) * mine * each + 15.0 * edges * each + fixed
+    device_f = stage["forward_pass"] / t.layers * mine + edges * stage["edges_forward"]
+    device_b = stage["backward_pass"] / t.layers * mine + edges * stage["edges_backward"]
+    join = k["host.join"]
+    return (device_f**join + host_f**join) ** (1.0 / join) + (device_b**join + host_b**join) ** (1.0 / join)
+
+
 def _schedule(t: Terms, k: Calibration, stage: dict[str, Floats], comm: _Network) -> dict[str, Floats]:
     """Multiply the heaviest stage by the micro-batches, and add the host's share, the bubble and the stage boundaries."""
     m = t.grad_accumulation
@@ -144,20 +189,19 @@ def _schedule(t: Terms, k: Calibration, stage: dict[str, Floats], comm: _Network
     first, last = t.layers_most * per_layer, t.layers_last * per_layer + stage["edges"]
     ends_here = (t.pp == 1) | (last >= first)
     mine = np.where(t.pp == 1, t.layers, np.where(ends_here, t.layers_last, t.layers_most))
-    device_s = mine * per_layer + np.where(ends_here, stage["edges"], 0.0)
-    # Launches run in both passes; tensor-parallel exchanges are launches too, and each waits for its group.
-    launches = t.kernels_forward * (1.0 + t.recompute_full) + t.kernels_backward + np.where(t.tp > 1, 4.0 + 2.0 * t.recompute_full, 0.0)
-    host_s = (launches * mine + np.where(ends_here, 60.0, 5.0)) * k["host.kernel_s"] * t.host_factor + k["host.micro_batch_s"]
-    joined = (device_s**_JOIN + host_s**_JOIN) ** (1.0 / _JOIN)
+    mine_edges = np.where(ends_here, 1.0, 0.0)
+    device_s = mine * per_layer + mine_edges * stage["edges"]
+    joined = _with_host(t, k, stage, mine, mine_edges)
     launch = joined - device_s
     parts = {name: m * stage[name] / t.layers * mine for name in _STAGE_PARTS}
-    parts["embedding_and_head"] = m * np.where(ends_here, stage["edges"], 0.0)
+    parts["embedding_and_head"] = m * mine_edges * stage["edges"]
     parts["launch"] = m * launch
-    whole = (t.layers * (joined - np.where(ends_here, stage["edges"], 0.0)) / mine) + stage["edges"]
+    whole = (t.layers * (joined - mine_edges * stage["edges"]) / mine) + stage["edges"]
     parts["pipeline_bubble"] = np.where(t.pp > 1, np.maximum(whole - joined, 0.0) / t.vpp, 0.0)
     boundary = comm("stage") * k["pipeline_wait"] * (1.0 - t.overlap_pipeline)
     crossings = 2.0 * t.vpp * m + 2.0 * (t.pp - 1.0)
-    parts["pipeline_transfer"] = np.where(t.pp > 1, boundary * crossings, 0.0)
+    waits = 2.0 * t.vpp * m * k["host.boundary_s"] * t.host_factor * (1.0 - t.overlap_pipeline)
+    parts["pipeline_transfer"] = np.where(t.pp > 1, boundary * crossings + waits, 0.0)
     stage["last_backward"] = stage["backward_work"] / t.layers * mine
     stage["first_forward"] = stage["forward_work"] / t.layers * mine
     return parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
-Fusion = Literal["eager", "fused", "compiled"]
+Fusion = Literal["eager", "fused", "compiled", "xla"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,14 @@ class Traits:
     """Bytes moved for each parameter by the optimizer step (fused Adam: gradient, master, two moments, and the 16-bit copy)."""
     reduces_each_micro_batch: bool = False
     """Fully sharded training reduces gradients after every micro-batch."""
+    pads_vocab: bool = True
+    """Whether the vocabulary is padded to a multiple of 128 rows for the product."""
+    overlap_context: float = 1.0
+    overlap_expert: float = 0.0
+    balanced_context: bool = True
+    """Whether context-parallel ranks get equal shares of the causal triangle."""
+    selective_products: float = 0.0
+    """Share of the forward products that selective recomputation repeats (torch checkpoints every other one; Megatron none)."""
     step_traffic_bytes: float = 8.0
     """Bytes moved for each parameter and step to check, scale and clip gradients."""
 
@@ -71,6 +79,9 @@ _DEEPSPEED: Final = Traits(
 )
 _TORCH: Final = Traits(
     fusion="eager",
+    pads_vocab=False,
+    balanced_context=False,
+    selective_products=0.45,
     stored_weight_bytes=4.0,
     master_bytes=0.0,
     kernels_forward=40.0,
@@ -89,15 +100,28 @@ _COMPILED: Final = replace(
     overlap_tensor=0.0,
     keeps_gate_product=False,
 )
-_XLA: Final = replace(_COMPILED, overlap_tensor=0.5, host_factor=0.1, reduces_each_micro_batch=False, logit_kept_bytes=8.0)
+_XLA: Final = replace(
+    _COMPILED,
+    fusion="xla",
+    overlap_tensor=0.5,
+    host_factor=0.1,
+    reduces_each_micro_batch=False,
+    logit_kept_bytes=8.0,
+    balanced_context=True,
+    selective_products=0.0,
+)
 
 #: Sources: Megatron-LM and Megatron-Core (``--overlap-grad-reduce``, ``--overlap-param-gather``, ``gradient_accumulation_fusion``),
 #: Megatron-DeepSpeed (BigScience fork), PyTorch FSDP documentation, torchtitan README, InternEvo configuration guide, MaxText README.
 TRAITS: Final[dict[str, Traits]] = {
     "megatron": _MEGATRON,
-    "megatron-tuned": replace(_MEGATRON, overlap_tensor=0.7, overlap_pipeline=0.8, host_factor=0.5),
+    "megatron-tuned": replace(_MEGATRON, overlap_tensor=0.7, overlap_pipeline=0.8, overlap_expert=0.5, host_factor=0.5),
     "megatron-2021": _MEGATRON_2021,
     "megatron-deepspeed": _MEGATRON_2021,
+    # Every exchange waits: the setting of profiling runs.
+    "megatron-plain": replace(_MEGATRON, overlap_gradients=0.0, overlap_parameters=0.0, overlap_context=0.0),
+    # 3D-parallel code of unstated origin that keeps the vocabulary as it is on one tensor-parallel rank.
+    "unnamed-3d": replace(_MEGATRON_2021, pads_vocab=False),
     "deepspeed": _DEEPSPEED,
     "torch": _TORCH,
     "llm-foundry": replace(_TORCH, gradient_bytes=4.0, logit_kept_bytes=14.0),

@@ -41,7 +41,8 @@ class LayerWork:
     """Seconds at the kernel curves, bytes and counts, float64[u]: all layers together, then embedding and head.
 
     ``score_*``: the part of unfused attention that selective recomputation repeats. ``gather_tokens_bytes``: one copy of the hidden
-    state of the micro-batch, the unit of tensor-parallel traffic. ``misaligned``: seconds of batched products whose head dimension
+    state of the micro-batch, the unit of tensor-parallel traffic. ``softmax_launches``: extra kernels of one layer and pass where the
+    fused softmax does not apply. ``misaligned``: seconds of batched products whose head dimension
     is no multiple of eight elements.
     """
 
@@ -61,7 +62,8 @@ class LayerWork:
     cast_forward: Any = 0.0
     cast_backward: Any = 0.0
     flops: Any = 0.0
-    routed_bytes: Any = 0.0
+    expert_forward: Any = 0.0
+    expert_backward: Any = 0.0
     hidden_bytes: Any = 0.0
     kv_bytes: Any = 0.0
     head_gemm_forward: Any = 0.0
@@ -69,7 +71,11 @@ class LayerWork:
     logits: Any = 0.0
     edge_bytes: Any = 0.0
     edge_flops: Any = 0.0
+    softmax_launches: Any = 0.0
 
+
+#: Kernels of an unfused causal softmax in one pass: build the mask, scale, fill, cast up, softmax, cast down, and their copies.
+SEPARATE_SOFTMAX_LAUNCHES = 14.0
 
 LAYER_WORK_FIELDS = tuple(f.name for f in fields(LayerWork))
 
@@ -120,7 +126,6 @@ def _add_gemm(
         each = np.maximum(m / local, 1.0)
         padding = np.ceil(each / 128.0) * 128.0 / each
         padding = np.minimum(padding, local)
-        w.routed_bytes = w.routed_bytes + 0.5 * block.repeat * op.count * m * min(n, k) * 0.0
     elif op.split == "none" and block.section == "layer":
         m = np.where(s.sp > 0, tokens / s.tp, tokens)
     times = float(block.repeat * op.count)
@@ -135,6 +140,9 @@ def _add_gemm(
         w.gemm_input = w.gemm_input + to_input
         w.gemm_weight = w.gemm_weight + to_weight
         w.flops = w.flops + flops
+        if op.split == "experts":
+            w.expert_forward = w.expert_forward + forward
+            w.expert_backward = w.expert_backward + to_input + to_weight
         if dtype_bytes(precision) < 2:
             # Quantization reads 16-bit operands and writes 8-bit ones, and their transpose for the weight gradient.
             w.cast_forward = w.cast_forward + times * (m * k_ * 4.0 + n_ * k_ * 2.0)
@@ -167,6 +175,10 @@ def _add_attention(w: LayerWork, block: Block, op: Attention, s: Shape, curves: 
         setattr(w, f"{target}_backward", getattr(w, f"{target}_backward") + times * 2.0 * one)
         # Softmax reads and writes scores, dropout reads, writes and keeps a mask; backward reads the mask and both outputs.
         element = dtype_bytes(dtype)
+        # The fused softmax takes four rows of heads and sequences at a time; otherwise mask, scale, cast and softmax run apart
+        # (Megatron-LM fused_softmax.py, is_kernel_available).
+        apart = np.mod(s.micro_batch * heads, 4.0) != 0
+        w.softmax_launches = np.where(apart, SEPARATE_SOFTMAX_LAUNCHES, w.softmax_launches)
         w.score_bytes_forward = w.score_bytes_forward + times * scores * (4.0 * element + 1.0)
         w.score_bytes_backward = w.score_bytes_backward + times * scores * (5.0 * element + 1.0)
         return
