@@ -8,6 +8,7 @@ empty files. Tools' output goes to ``tools/``.
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import os
 import re
 import sys
@@ -21,7 +22,7 @@ _MAX_FILES = 40_000
 
 #: Files and folders below /proc.
 _PROC = (
-    "cpuinfo", "meminfo", "version", "loadavg", "mounts", "self/status", "self/cgroup", "self/mountinfo", "self/limits",
+    "cpuinfo", "meminfo", "version", "loadavg", "self/status", "self/cgroup", "self/limits",
     "sys/kernel/osrelease", "sys/kernel/arch", "sys/kernel/numa_balancing", "sys/vm/overcommit_memory", "sysinfo", "driver/nvidia/version",
     "device-tree/model", "device-tree/compatible",
 )  # fmt: skip
@@ -58,7 +59,16 @@ _LINKS = ("driver", "subsystem", "iommu_group", "device")
 #: Classes of PCI devices worth keeping: display, processing accelerators, bridges of the fabric, and InfiniBand.
 _PCI_CLASSES = ("0x03", "0x12", "0x0b", "0x0207", "0x068", "0x0880")
 
-_SECRET = re.compile(r"(?im)^(.*\b(?:serial|uuid|machine-id|asset)\b[^:=\n]*[:=]\s*)\S.*$")
+#: Serial numbers as XML, JSON and "key : value" text write them; the key names them, whatever their form.
+_KEY = r"serial|machine-id|asset|sequence code"
+_SERIALS = (
+    re.compile(rf"(?i)(<(\w*(?:{_KEY})\w*)>)[^<]*(?=</\2>)"),
+    re.compile(rf'(?i)("[^"\n]*(?:{_KEY})[^"\n]*"\s*:\s*")[^"\n]*(?=")'),
+    re.compile(rf'(?im)^([^:\n"<]*(?:{_KEY})[^:\n"<]*:[ \t]*)\S.*$'),
+)
+#: Identities that must stay distinct, since they group devices: UUIDs, AMD's unique ids.
+_UUID = re.compile(r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_UNIQUE = re.compile(r'(?i)(\bunique[_ ]id"?[ \t:"]+)(0x)?([0-9a-f]{2,20})\b')
 _NODES = (
     "nvidia*",
     "kfd",
@@ -135,6 +145,10 @@ def record_machine(root: Root, target: Path) -> int:
         recorder = Recorder(root, target)
         for name in _PROC:
             recorder.copy(f"/proc/{name}")
+        for name in ("mounts", "self/mountinfo"):
+            recorder.write(f"/proc/{name}", _mounts(root.text(f"/proc/{name}") or ""))
+        for name in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"):
+            recorder.copy(name)
         if root.is_live and root.text("/proc/sys/kernel/arch") is None and hasattr(os, "uname"):
             recorder.write("/proc/sys/kernel/arch", os.uname().machine + "\n")
         for folder, patterns in _SYS:
@@ -149,9 +163,33 @@ def record_machine(root: Root, target: Path) -> int:
 
 
 def scrub(text: str) -> str:
-    """Return the text with the values of serial numbers, UUIDs and machine ids taken out, and UUIDs' digits elsewhere."""
-    text = _SECRET.sub(r"\1[removed]", text)
-    return re.sub(r"(?i)\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", r"\1-0000-0000-0000-000000000000", text)
+    """Return the text without serial numbers, and with UUIDs and unique ids replaced by others made from their hash."""
+    for pattern in _SERIALS:
+        text = pattern.sub(r"\1[removed]", text)
+    text = _UUID.sub(lambda match: _other_uuid(match[0]), text)
+    return _UNIQUE.sub(lambda match: f"{match[1]}{match[2] or ''}{_other_number(match[3], bool(match[2]))}", text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(f"advisor record {text.lower()}".encode()).hexdigest()
+
+
+def _other_uuid(text: str) -> str:
+    digits = _digest(text)
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"
+
+
+def _other_number(text: str, hexadecimal: bool) -> str:
+    if set(text) <= {"0"}:
+        return text
+    number = int(_digest(text)[:15], 16)
+    return f"{number:x}" if hexadecimal or re.search(r"[a-f]", text, re.IGNORECASE) else str(number)
+
+
+def _mounts(text: str) -> str:
+    """Return the lines of a mount table that a probe reads, without the paths of overlays: the rest is the user's own business."""
+    kept = [line for line in text.splitlines() if re.search(r"cgroup|cpuset|lxcfs| /dev/shm |^\d+ \d+ \S+ \S+ / ", line)]
+    return "".join(re.sub(r"(lowerdir|upperdir|workdir)=[^, ]*", r"\1=", line) + "\n" for line in kept)
 
 
 def _cgroups(recorder: Recorder) -> None:

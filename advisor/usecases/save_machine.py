@@ -1,22 +1,25 @@
-"""Store a probed machine, cheaply: opening the database takes longer than the whole probe, so an unchanged machine is not stored again."""
+"""Store a probed machine, cheaply.
+
+Loading the database layer takes longer than the whole probe, so a machine that was stored just now and has not changed is not stored again.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from advisor.errors import AdvisorError
-from advisor.resources import user_data_dir
 
 #: How long a stored machine counts as just seen; after that it is stored again, which renews when it was last seen.
-FRESH_S = 3600.0
+FRESH = timedelta(hours=1)
 
 #: Findings about the moment, not the machine: they are shown, and not stored.
 MOMENTARY_FINDINGS = frozenset({"LOAD_HIGH", "MEMORY_BUSY", "DISK_LOW"})
+
+# By Python's own sqlite3, which loads in milliseconds; writing goes through the Store alone.
+_LAST_SEEN = "SELECT id, last_seen_at FROM machines WHERE origin = 'local' ORDER BY last_seen_at DESC LIMIT 1"
 
 
 def save_machine(document: dict[str, Any], url: str) -> bool:
@@ -29,9 +32,8 @@ def save_machine(document: dict[str, Any], url: str) -> bool:
 
     document = {**document, "findings": [finding for finding in document["findings"] if finding["code"] not in MOMENTARY_FINDINGS]}
     try:
-        identity = str(machine_row(document, origin="local")["id"])
         file = parse_url(url).path
-        if file is not None and _stored(file, identity):
+        if file is not None and just_seen(file, str(machine_row(document, origin="local")["id"])):
             return True
         from advisor.results.store import Store
 
@@ -40,38 +42,25 @@ def save_machine(document: dict[str, Any], url: str) -> bool:
     except AdvisorError as error:
         sys.stderr.write(f"warning[NOT-SAVED]: the machine was not saved: {error.line()}\n")
         return False
-    if file is not None:
-        _remember(file, identity)
     return True
 
 
-def _note() -> Path:
-    return user_data_dir() / "cache" / "saved-machine.json"
+def just_seen(file: Path, identity: str) -> bool:
+    """Tell whether the machine that an SQLite file saw last is this one, within the last hour; False where that cannot be told."""
+    import sqlite3
 
-
-def _stored(file: Path, identity: str) -> bool:
-    """Tell whether this very file got this very machine within the last hour."""
-    try:
-        noted = json.loads(_note().read_text(encoding="utf-8"))
-        status = file.stat()
-    except (OSError, ValueError):
+    if not file.is_file():
         return False
-    wanted = {"file": str(file), "inode": status.st_ino, "machine": identity}
-    if not isinstance(noted, dict) or any(noted.get(key) != value for key, value in wanted.items()):
-        return False
-    age = time.time() - noted["at"] if isinstance(noted.get("at"), int | float) else FRESH_S
-    return 0 <= age < FRESH_S
-
-
-def _remember(file: Path, identity: str) -> None:
-    note = _note()
-    temporary = note.with_name(f"{note.name}.{os.getpid()}")
     try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(
-            json.dumps({"file": str(file), "inode": file.stat().st_ino, "machine": identity, "at": time.time()}), encoding="utf-8"
-        )
-        os.replace(temporary, note)
-    except OSError:
-        # Without the note the next probe only stores the machine once more.
-        return
+        connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)
+        try:
+            row = connection.execute(_LAST_SEEN).fetchone()
+        finally:
+            connection.close()
+        if row is None or str(row[0]).replace("-", "") != identity.replace("-", ""):
+            return False
+        seen = datetime.fromisoformat(str(row[1]))
+    except (sqlite3.Error, ValueError):
+        return False
+    seen = seen if seen.tzinfo is not None else seen.replace(tzinfo=UTC)
+    return timedelta(0) <= datetime.now(UTC) - seen < FRESH

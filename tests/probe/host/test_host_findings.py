@@ -1,5 +1,6 @@
 """Each finding about the host: what brings it about, and that its absence does not."""
 
+# ruff: noqa: E501 - tables of small machines read best one a line
 from __future__ import annotations
 
 from collections.abc import Callable

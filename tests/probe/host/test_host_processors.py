@@ -1,5 +1,6 @@
 """Which processor it is, from /proc/cpuinfo of every architecture. The texts are short ones of our own."""
 
+# ruff: noqa: E501 - tables of small machines read best one a line
 from __future__ import annotations
 
 from collections.abc import Callable
