@@ -68,7 +68,8 @@ def content_hash(value: Any, *, cleaned: bool = False) -> str:
 
 def pack_samples(seconds: Sequence[float] | None) -> bytes | None:
     """Return samples (seconds of one call) as little-endian float32, or None where there are none."""
-    finite = [value for value in seconds or () if math.isfinite(value)]
+    # float32 holds up to 3.4e38; what is beyond is no time.
+    finite = [value for value in seconds or () if abs(value) < 3e38]
     return struct.pack(f"<{len(finite)}f", *finite) if finite else None
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from advisor.errors import DatabaseError, UsageError
 from advisor.results.exchange import FORMAT, PLAIN, VERSION
 from advisor.results.hash import clean, content_hash, derived_id
-from advisor.results.rows import measurement_row, now, parse_time, trial_row
+from advisor.results.rows import check_id, measurement_row, now, parse_time, trial_row
 from advisor.results.schema import (
     ORIGINS,
     Device,
@@ -74,6 +74,7 @@ class Importer:
         self._plans: list[dict[str, Any]] = []
         self._runs: dict[str, tuple[str | None, str | None]] = {}
         self._machines: dict[str, str] = {}
+        self._devices: set[str] = set()
         self._size = 0
 
     def take(self, records: Iterable[tuple[str, Mapping[str, Any]]]) -> Summary:
@@ -81,9 +82,11 @@ class Importer:
         for place, record in records:
             try:
                 self._add(record)
-            except UsageError as error:
+            except (UsageError, RecursionError, OverflowError) as error:
                 self._flush()
-                raise UsageError(f"{place}: {error.message}", error.hint, error.code) from error
+                if isinstance(error, UsageError):
+                    raise UsageError(f"{place}: {error.message}", error.hint, error.code) from error
+                raise UsageError(f"{place}: nested too deeply, or a number out of range") from error
             if self._size >= BATCH:
                 self._flush()
         self._flush()
@@ -94,7 +97,7 @@ class Importer:
         if kind == "header":
             check_header(record)
             return
-        if kind not in _TABLES:
+        if not isinstance(kind, str) or kind not in _TABLES:
             raise UsageError(f"unknown kind of record {kind!r}", f"known: {', '.join(_TABLES)}")
         missing = [name for name in _REQUIRED.get(kind, ()) if record.get(name) is None]
         if missing:
@@ -119,7 +122,9 @@ class Importer:
         return row | {"created_at": row["created_at"] or now(), "content_hash": row["content_hash"] or content_hash(row["document"])}
 
     def _device(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        return _columns(Device, record)
+        row = _columns(Device, record)
+        self._devices.add(row["id"])
+        return row
 
     def _run(self, record: Mapping[str, Any]) -> dict[str, Any]:
         row = _columns(Run, record)
@@ -135,7 +140,11 @@ class Importer:
         if device_id is None:
             key = str(record.get("device"))
             device_id = derived_id("device", machine_id or "", key)
-            self._batch["device"].append({"id": device_id, "machine_id": machine_id, "key": key, "name": record.get("device_name") or key})
+            if device_id not in self._devices:
+                self._devices.add(device_id)
+                self._batch["device"].append({"id": device_id, "machine_id": machine_id, "key": key, "name": key})
+        elif not self._known_device(device_id):
+            raise UsageError(f"device {device_id!r} is neither in the file nor in the database")
         machine = "published" if record.get("origin") == "published" else fingerprint
         row = measurement_row(record, run_id=str(run_id), machine=machine, device_id=str(device_id), origin=self._origin(record))
         given = record.get("content_hash")
@@ -197,6 +206,16 @@ class Importer:
                 return None
             self._runs[run_id] = (row[0], self._fingerprint(row[0]))
         return self._runs[run_id]
+
+    def _known_device(self, device_id: Any) -> bool:
+        if not isinstance(device_id, str):
+            return False
+        if device_id not in self._devices:
+            with self.store.reading() as connection:
+                if connection.execute(sa.select(Device.id).where(Device.id == device_id)).scalar() is None:
+                    return False
+            self._devices.add(device_id)
+        return True
 
     def _import_run(self, record: Mapping[str, Any]) -> str:
         """Return the run of loose records (without one of their own) of a machine, which is named by fingerprint or not at all."""
@@ -264,5 +283,5 @@ def _columns(table: type, record: Mapping[str, Any]) -> dict[str, Any]:
         expected = column.type.python_type if value is not None else object
         if value is not None and not isinstance(value, (int, float) if expected is int else expected):
             raise UsageError(f"field {column.name} is of the wrong kind: {value!r}"[:200])
-        row[column.name] = value
+        row[column.name] = check_id(column.name, value) if column.name.endswith("id") else value
     return row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +14,7 @@ MEASURED_FIELDS = (
     "benchmark", "backend", "backend_version", "dtype", "params", "metric", "unit", "value", "low", "high", "run_low", "run_high",
     "samples", "seconds", "status", "reason", "max_error", "conditions", "source",
 )  # fmt: skip
+TEXT_FIELDS = ("backend_version", "unit", "status", "reason", "source")
 METRIC_UNITS = {"flops_per_s": "FLOP/s", "bytes_per_s": "B/s", "seconds": "s", "samples_per_s": "samples/s"}
 
 
@@ -39,14 +39,9 @@ def iso(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-@functools.lru_cache(maxsize=4096)
-def _series(machine: str, device: str, benchmark: str, backend: str, dtype: str, params: str) -> str:
-    return content_hash([machine, device, benchmark, backend, dtype, params])[:32]
-
-
-def series_key(machine: str | None, device: str, m: Mapping[str, Any]) -> str:
-    """Return what two measurements of the same thing share: machine, device, benchmark, backend, dtype and params."""
-    return _series(machine or "", device, m["benchmark"], m["backend"], m["dtype"], canonical_json(m["params"]))
+def series_key(machine: str | None, device: str, benchmark: str, backend: str, dtype: str, params: str) -> str:
+    """Return what two measurements of the same thing share; ``params`` is their canonical JSON."""
+    return content_hash([machine or "", device, benchmark, backend, dtype, params], cleaned=True)[:32]
 
 
 def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, device_id: str, origin: str) -> dict[str, Any]:
@@ -63,25 +58,36 @@ def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, d
     fields["conditions"] = fields["conditions"] or {}
     fields["unit"] = fields["unit"] or METRIC_UNITS.get(m["metric"], "")
     fields["status"] = fields["status"] or ("ok" if fields["value"] is not None else "failed")
-    fields["samples"] = int(fields["samples"] or 0)
+    fields["samples"] = _integer("samples", fields["samples"] or 0)
+    wrong = [name for name in TEXT_FIELDS if not isinstance(fields[name], str | None)]
+    wrong += [name for name in ("params", "conditions") if not isinstance(fields[name], dict)]
+    if wrong:
+        raise UsageError(f"a measurement's {wrong[0]} is of the wrong kind")
     for name in ("value", "low", "high", "run_low", "run_high", "max_error", "seconds"):
         fields[name] = _number(name, fields[name])
     fields["seconds"] = fields["seconds"] or 0.0
-    samples = pack_samples(m.get("sample_seconds"))
+    samples = pack_samples(_samples(m.get("sample_seconds")))
     measured_at = parse_time(m["measured_at"]) if "measured_at" in m else now()
+    params = canonical_json(fields["params"])
     model = fields["params"].get("model") or fields["params"].get("model_name")
     return {
         **fields,
-        "id": str(m.get("id") or new_id()),
+        "id": check_id("id", m.get("id")) or new_id(),
         "run_id": run_id,
         "device_id": device_id,
-        "series": series_key(machine, m["device"], fields),
+        "series": series_key(machine, m["device"], fields["benchmark"], fields["backend"], fields["dtype"], params),
         "model": model if isinstance(model, str) else None,
         "sample_seconds": samples,
         "origin": origin,
         "measured_at": measured_at,
-        "content_hash": measurement_hash(fields, m["device"], run_id, measured_at, samples),
+        "content_hash": measurement_hash(fields, params, m["device"], run_id, measured_at, samples),
     }
+
+
+def _samples(value: Any) -> list[float] | None:
+    if value is None or (isinstance(value, list | tuple) and all(type(item) in (int, float) for item in value)):
+        return None if value is None else list(value)
+    raise UsageError("a measurement's sample_seconds are not numbers")
 
 
 def _number(name: str, value: Any) -> float | None:
@@ -90,12 +96,14 @@ def _number(name: str, value: Any) -> float | None:
     raise UsageError(f"a measurement's {name} is not a number: {value!r}")
 
 
-def measurement_hash(fields: Mapping[str, Any], device: str, run_id: str, measured_at: datetime | None, samples: bytes | None) -> str:
+def measurement_hash(
+    fields: Mapping[str, Any], params: str, device: str, run_id: str, measured_at: datetime | None, samples: bytes | None
+) -> str:
     """Return the content hash of a measurement: all but its own id, its origin and what follows from the rest."""
-    content = {name: fields[name] for name in MEASURED_FIELDS}
-    return content_hash(
-        content | {"device": device, "run_id": run_id, "measured_at": iso(measured_at), "sample_seconds": (samples or b"").hex()}
-    )
+    conditions = canonical_json(fields["conditions"])
+    content = [fields[name] for name in MEASURED_FIELDS if name not in ("params", "conditions")]
+    content += [params, conditions, device, run_id, iso(measured_at), (samples or b"").hex()]
+    return content_hash(content, cleaned=True)
 
 
 def measurement_dict(row: Mapping[str, Any], *, samples: bool) -> dict[str, Any]:
@@ -108,6 +116,19 @@ def measurement_dict(row: Mapping[str, Any], *, samples: bool) -> dict[str, Any]
     return document
 
 
+def check_id(name: str, value: Any) -> Any:
+    """Return an id if it is a text that the tables can hold (36 characters, as a UUID has); UsageError otherwise."""
+    if value is not None and not (isinstance(value, str) and 0 < len(value) <= 36):
+        raise UsageError(f"{name} is not an id: {str(value)[:60]!r}")
+    return value
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise UsageError(f"a measurement's {name} is not a count: {str(value)[:60]}")
+    return value
+
+
 def trial_row(trial: Mapping[str, Any], *, run_id: str, origin: str) -> dict[str, Any]:
     """Return the row of a trial: any dictionary with ``plan`` (and ``plan_id``, ``model``, ``task``, ``status`` where known)."""
     document = clean({key: value for key, value in trial.items() if key not in ("id", "run_id", "measured_at", "origin", "content_hash")})
@@ -117,7 +138,7 @@ def trial_row(trial: Mapping[str, Any], *, run_id: str, origin: str) -> dict[str
         model = model.get("name")
     measured_at = parse_time(trial.get("measured_at")) or now()
     return {
-        "id": str(trial.get("id") or new_id()),
+        "id": check_id("id", trial.get("id")) or new_id(),
         "run_id": run_id,
         "plan_id": _text(document.get("plan_id")),
         "model": _text(model),

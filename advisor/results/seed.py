@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from advisor.results.hash import canonical_json, content_hash, derived_id
+from advisor.results.hash import content_hash, derived_id
 from advisor.results.published import KINDS, published_path, read_hardware_specs, read_published
 from advisor.results.rows import measurement_row, now
 from advisor.results.schema import Device, DeviceSheet, Measurement, Retraction, Run, SoftwareEnvironment
@@ -118,7 +118,7 @@ def measurements(kind: str) -> Iterator[tuple[dict[str, Any], str]]:
         yield (
             {
                 **facts,
-                "id": derived_id("published", kind, canonical_json(row)),
+                "id": derived_id("published", kind, *row.values()),
                 "device": row["hardware"] or "unstated",
                 "params": params,
                 "metric": metric,
