@@ -21,10 +21,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """How numbers are held: ``compute`` dtype of products and activations, ``weight_bytes`` of a stored weight element."""
+    """How numbers are held: ``compute`` dtype of products and activations, bytes of a stored weight and of a cached key."""
 
     compute: str
     weight_bytes: float
+    cache_bytes: float = 2.0
 
     @property
     def weight_only(self) -> bool:
@@ -128,6 +129,11 @@ def _attention(
     seconds = attention_seconds(
         curves, batch=b, heads=heads, kv_heads=kv, query=query, keys=keys, head_dim=width, causal=op.causal, dtype=dtype
     )
+    if numbers.cache_bytes < 2.0 and op.keys_per_sample is None:
+        # Half the bytes of a decode step's keys; a prompt's own keys are still in 16 bits when it is read.
+        rate = curves.local.bandwidth if curves.local is not None else curves.memory_bytes_per_s * curves.stream.efficiency
+        saved = 2.0 * b * kv * keys * width * (2.0 - numbers.cache_bytes) / rate
+        seconds = np.where(query > 1, seconds, np.maximum(seconds - saved, seconds * numbers.cache_bytes / 2.0))
     w.attention = w.attention + times * seconds
     w.flops = w.flops + times * 4.0 * b * heads * query * keys * width * (0.5 if op.causal and op.keys_per_sample is None else 1.0)
     w.kernels += times

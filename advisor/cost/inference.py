@@ -59,12 +59,12 @@ class Terms:
 def numbers_of(precision: str, quantization: str) -> Numbers:
     """Return how a plan holds its numbers.
 
-    fp8 and static or dynamic int8 multiply in 8 bits; int8, int4 and nf4 alone are weight-only. Four-bit weights carry a 16-bit scale
+    fp8 and static or dynamic int8 multiply in 8 bits, fp8 and fp4 keep the cache in 8 bits too; int8, int4 and nf4 alone are weight-only. Four-bit weights carry a 16-bit scale
     for each group of 128 (AWQ, GPTQ) or 64 (nf4).
     """
     if quantization in ("fp8", "fp4") or precision in ("fp8", "fp4"):
         kind = "fp4" if "fp4" in (quantization, precision) else "fp8"
-        return Numbers(compute=kind, weight_bytes=0.5625 if kind == "fp4" else 1.0)
+        return Numbers(compute=kind, weight_bytes=0.5625 if kind == "fp4" else 1.0, cache_bytes=1.0)
     if quantization in ("int8-dynamic", "int8-static") or precision == "int8":
         return Numbers(compute="int8", weight_bytes=1.0)
     stored = {"int8": 1.0, "int4": 0.52, "int4-awq": 0.52, "int4-gptq": 0.52, "nf4": 0.53}
@@ -262,5 +262,5 @@ def _sigma(calibration: Calibration, evidence: Evidence, curves: DeviceCurves, n
 def _bottlenecks(parts: Mapping[str, Floats]) -> npt.NDArray[np.int8]:
     totals = np.zeros((len(BOTTLENECKS), len(next(iter(parts.values())))))
     for name, seconds in parts.items():
-        totals[BOTTLENECKS.index(CAUSES[name])] += seconds  # type: ignore[arg-type]
-    return totals.argmax(axis=0).astype(np.int8)
+        totals[BOTTLENECKS.index(CAUSES[name])] += seconds
+    return np.asarray(totals.argmax(axis=0), dtype=np.int8)

@@ -62,7 +62,8 @@ def inference_memory(model: Model, plans: PlanTable, tokens: float, calibration:
     on_cpu = plans.ints("threads") > 0
     full = np.where(precision < 2.0, 2.0, precision)
     parts = {"weights": weight_bytes(model, full, quantized) / (tp * pp)}
-    parts["kv_cache"] = kv_cache_bytes(model, batch, tokens, compute, tp, pp)
+    cached = np.where(plans.equals("quantization", "fp8") | plans.equals("quantization", "fp4") | (precision < 1.5), 1.0, compute)
+    parts["kv_cache"] = kv_cache_bytes(model, batch, tokens, cached, tp, pp)
     parts["activations"] = _activations(model, batch, tokens, compute, tp)
     parts["workspace"] = np.full(len(plans), float(_WORKSPACE_BYTES))
     parts["context"] = np.where(on_cpu & (plans.ints("devices") <= 1), _CPU_CONTEXT_BYTES, _CONTEXT_BYTES)
