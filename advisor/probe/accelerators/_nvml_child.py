@@ -28,6 +28,8 @@ class Asker:
     def __init__(self, nvml: Any) -> None:
         self.nvml = nvml
         self.errors: dict[str, int] = {}
+        # What the binding raises by itself where a library is older than it; not an NVMLError.
+        self.mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
 
     def __call__(self, field: str, name: str, *args: Any, read: Callable[[Any], Any] | None = None, **named: Any) -> Any:
         function = getattr(self.nvml, name, None)
@@ -39,6 +41,9 @@ class Asker:
             found = read(found) if read is not None else found
         except self.nvml.NVMLError as error:
             self.errors[field] = int(getattr(error, "value", self.nvml.NVML_ERROR_UNKNOWN))
+            return None
+        except self.mismatch:
+            self.errors[field] = self.nvml.NVML_ERROR_FUNCTION_NOT_FOUND
             return None
         except (TypeError, ValueError, AttributeError, IndexError, ctypes.ArgumentError):
             self.errors[field] = self.nvml.NVML_ERROR_UNKNOWN
@@ -163,9 +168,8 @@ def slices(ask: Asker, handle: Any) -> list[dict[str, Any]]:
     """Return the MIG devices of a GPU, each with its own memory and multiprocessors."""
     found = []
     for index in range(ask("mig.count", "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
-        try:
-            child = ask.nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-        except ask.nvml.NVMLError:
+        child = ask("mig.handle", "nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if child is None:
             continue  # holes are normal: the count is the most that could be there
         mine = Asker(ask.nvml)
         found.append(

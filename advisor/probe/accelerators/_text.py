@@ -114,5 +114,5 @@ def loose_json(text: str) -> Any:
 
 
 def compact(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts that are known: entries that are None or empty are left out."""
-    return {name: fact for name, fact in facts.items() if fact is not None and fact != {} and fact != []}
+    """Return the facts that are known: entries that are None or an empty table are left out. An empty list is a fact."""
+    return {name: fact for name, fact in facts.items() if fact is not None and fact != {}}

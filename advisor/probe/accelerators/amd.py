@@ -35,7 +35,7 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
     roots = {slot(item.bus_id) for item in reading.sightings if item.bus_id}
     for device in seen:
         if device.bus_id in known or device.bus_id is None or slot(device.bus_id) not in roots:
-            reading.sightings.append(_from_pci(device, denied))
+            reading.sightings.append(_from_pci(device, bool(denied) and device.bus_id not in known))
     if denied and not seen and not nodes:
         reading.sightings += [_hidden(number) for number in range(denied)]
     _checks(root, reading)
@@ -79,7 +79,7 @@ def _ordered(nodes: list[Sighting], cards: list[Sighting]) -> list[Sighting]:
     return [*nodes, *cards]
 
 
-def _from_pci(device: PciDevice, denied: int) -> Sighting:
+def _from_pci(device: PciDevice, denied: bool) -> Sighting:
     known = device.identity
     found = Sighting(source=device.source, target="rocm", vendor="amd", bus_id=device.bus_id, pci_id=device.pci_id)
     found.arch = known.arch if known else None
@@ -118,15 +118,14 @@ def _checks(root: Root, reading: Reading) -> None:
         if not has_dev or item.source not in ("kfd", "pci"):
             continue
         render = item.details.get("render")
-        for node in (KFD, f"/dev/dri/{render}" if render else None):
-            if node is None:
-                continue
-            reachable = root.access(node)
-            item.node = item.node is not False and bool(reachable)
-            if reachable is False:
-                item.state, item.reason = "permission_denied", f"no permission on {node} ({_owner(root, node)})"
-            elif reachable is None and item.source == "kfd":
-                item.state, item.reason = "permission_denied", f"{node} is not here: not granted to this container"
+        needed = [KFD, *([f"/dev/dri/{render}"] if render else [])]
+        refused = [node for node in needed if root.access(node) is False]
+        absent = [node for node in needed if root.access(node) is None]
+        item.node = not (refused or absent)
+        if refused:
+            item.state, item.reason = "permission_denied", f"no permission on {' and '.join(refused)} ({_owner(root, refused[0])})"
+        elif absent and item.source == "kfd":
+            item.state, item.reason = "permission_denied", f"not here, so not granted to this container: {' and '.join(absent)}"
     versions = root.line("/sys/module/amdgpu/version")
     for item in reading.sightings:
         version = versions or _in_tree(root)

@@ -82,7 +82,7 @@ def _from_pci(root: Root, device: PciDevice, entry: AccelEntry | None) -> Sighti
 def _from_entry(root: Root, entry: AccelEntry) -> Sighting | None:
     """Return an accel entry whose device no PCI list showed; vendors with readers of their own are left to them."""
     known = entry.device.identity if entry.device else None
-    if known is not None and known.vendor in DRIVERS and entry.device is not None:
+    if known is not None and known.target == "npu" and known.vendor in DRIVERS and entry.device is not None:
         found = _from_pci(root, entry.device, entry)
         found.source = "accel"
         return found
@@ -140,7 +140,7 @@ def read_rockchip(root: Root) -> Sighting | None:
     loads = parse_rknpu_load(load) if load else []
     found.compute_units = len(loads) or None
     found.package = part or "rockchip"
-    found.details = compact({"board": model, "load_pct": loads, "governor": governor[0] if governor else None})
+    found.details = compact({"board": model, "load_pct": loads or None, "governor": governor[0] if governor else None})
     found.unknown["memory_bytes"] = "shares the machine's memory"
     return found
 

@@ -151,8 +151,13 @@ def _power(gpu: Tree) -> dict[str, float]:
     return {}
 
 
-def throttle_reasons(gpu: Tree) -> list[str]:
-    """Return the names of the reasons that are active and slow the GPU down (idle and clocks set by the user do not)."""
+def throttle_reasons(gpu: Tree) -> list[str] | None:
+    """Return the names of the reasons that are active and slow the GPU down (idle and clocks set by the user do not).
+
+    None where the document has no such table.
+    """
+    if not any(gpu.all(table) for table in REASONS):
+        return None
     active = set()
     for table in REASONS:
         for node in gpu.all(table):

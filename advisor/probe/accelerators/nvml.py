@@ -299,6 +299,7 @@ def _cuda_device(item: dict[str, Any], version: str | None) -> Sighting:
     found.compute_units = item.get("multiprocessors")
     if item.get("integrated"):
         found.memory_kind = "unified"
+        found.details["integrated"] = True
         found.details["cuda_memory_bytes"] = item.get("memory")
     else:
         found.memory_bytes = item.get("memory")

@@ -55,7 +55,7 @@ def read_tegra(root: Root) -> Sighting | None:
     found.driver = True if bound else None
     found.node = not denied if nodes else None
     found.package = part
-    found.details = compact({"soc": part, "board": model, "l4t_release": _release(release), "integrated": True, "nodes": nodes})
+    found.details = compact({"soc": part, "board": model, "l4t_release": _release(release), "integrated": True, "nodes": nodes or None})
     if arch is None:
         found.unknown["arch"] = f"no compute capability is known for {part or 'this Tegra part'}"
     if denied:

@@ -64,7 +64,7 @@ def _chip(
     found.details = compact(
         {
             "functions": [device.bus_id for device in functions] if len(functions) > 1 else None,
-            "nodes": nodes,
+            "nodes": nodes or None,
             "kernel_driver": first.driver,
             "numa_node": first.numa_node,
             "pcie": pcie_facts(first),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 from advisor.probe.root import Root
 
 HERE = Path(__file__).parent
+# Test modules share accelerator_machines.py; under importlib mode their own folder is not on the path.
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
 Stub = Callable[..., dict[str, str]]
 
 
@@ -27,7 +31,15 @@ def compile_stub(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path
     def build(*switches: str) -> Path:
         if switches not in made:
             folder = tmp_path_factory.mktemp("nvml")
-            command = [compiler, "-std=gnu11", "-O1", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", *(f"-D{name}" for name in switches)]
+            command = [
+                compiler,
+                "-std=gnu11",
+                "-O1",
+                "-shared",
+                "-fPIC",
+                "-Wl,-soname,libnvidia-ml.so.1",
+                *(f"-D{name}" for name in switches),
+            ]
             subprocess.run([*command, "-o", str(folder / "libnvidia-ml.so.1"), str(HERE / "fakenvml.c")], check=True)
             made[switches] = folder
         return made[switches]
