@@ -19,6 +19,8 @@ from advisor.units import GIB, format_bytes
 
 #: Memory a device reports over memory of its sheet: ECC, firmware and frame buffers take up to 15 %; rounding adds a little.
 _MEMORY_RATIO = (0.85, 1.05)
+#: Least likeness of a sheet worth naming.
+_ALIKE = 0.6
 _CPU_NOISE = re.compile(r"\s*@.*$|\bcpu\b|\bprocessor\b|\b\d+-core\b", re.IGNORECASE)
 
 
@@ -49,20 +51,23 @@ def match_device(device: Device) -> Match | None:
 def nearest(device: Device) -> HardwareProfile | None:
     """Return the sheet most like a device that has none, for the message; None where nothing is alike."""
     same = [sheet for sheet in load.all_profiles().values() if sheet.target == device.target]
-    if not same:
-        return None
     proposed = [sheet for sheet in (*_by_name(device), *_by_pci_id(device)) if sheet.target == device.target]
-    return max(proposed or same, key=lambda sheet: _likeness(sheet, device))
+    if proposed:
+        return max(proposed, key=lambda sheet: _likeness(sheet, device))
+    best = max(same, key=lambda sheet: _likeness(sheet, device), default=None)
+    return best if best is not None and _likeness(best, device) >= _ALIKE else None
 
 
 def reason_without(device: Device) -> str:
     """Return why a device has no sheet, in one clause: what contradicts the one proposed, and the nearest."""
-    proposed = next((sheet for sheet in (*_by_pci_id(device), *_by_name(device))), None)
+    if not (device.name or device.arch or device.pci_id):
+        return "unknown: the probe saw neither its name, nor its architecture, nor a PCI id"
+    proposed = next(iter((*_by_pci_id(device), *_by_name(device))), None)
     why = contradiction(proposed, device) if proposed else None
     if proposed is not None and why is not None:
         return f"unknown, nearest {proposed.id}, but {why}"
     near = nearest(device)
-    return f"unknown, nearest {near.id}" if near else "unknown: there is no sheet of this kind of device"
+    return f"unknown, nearest {near.id}" if near else "unknown, and no sheet is alike"
 
 
 def contradiction(sheet: HardwareProfile, device: Device) -> str | None:
@@ -105,19 +110,21 @@ def _by_name(device: Device) -> list[HardwareProfile]:
 
 
 def _match_facts(device: Device) -> Match | None:
-    """Match by architecture and memory, with compute units where known: confident only if all three agree with one sheet alone."""
-    if not device.arch or not device.memory_bytes or device.name:
+    """Match a device without a name by memory and compute units, and architecture or vendor: if one sheet alone agrees."""
+    if device.name or not device.memory_bytes or not device.compute_units or not (device.arch or device.vendor):
         # A device that says its name and is not in any sheet is another product, however alike.
         return None
     alike = [
         sheet
         for sheet in load.all_profiles().values()
-        if sheet.target == device.target and sheet.arch and sheet.memory_gib and contradiction(sheet, device) is None
+        if sheet.target == device.target
+        and sheet.memory_gib
+        and sheet.compute_units
+        and (device.arch is None or sheet.arch)
+        and (device.vendor is None or sheet.vendor == device.vendor.lower())
+        and contradiction(sheet, device) is None
     ]
-    if len(alike) != 1:
-        return None
-    sure = bool(device.compute_units and alike[0].compute_units)
-    return Match(alike[0], sure, f"{device.arch}, memory{' and compute units' if sure else ''}") if sure else None
+    return Match(alike[0], True, f"{device.arch or device.vendor}, memory and compute units") if len(alike) == 1 else None
 
 
 def _is_slice(device: Device) -> bool:
@@ -151,11 +158,14 @@ def _cpu_name(name: str) -> str:
     return keys[-1]
 
 
-def _likeness(sheet: HardwareProfile, device: Device) -> tuple[float, float]:
-    same_arch = bool(sheet.arch and device.arch and _same_arch(sheet.arch, device.arch))
-    names = (sheet.id, normalise(sheet.name), *(normalise(alias) for alias in sheet.aliases))
-    text = max(difflib.SequenceMatcher(None, normalise(device.name or ""), name).ratio() for name in names)
-    if sheet.memory_gib and device.memory_bytes:
-        ratio = device.memory_bytes / (sheet.memory_gib * GIB)
-        return text + same_arch + 0.5 * min(ratio, 1 / ratio), text
-    return text + same_arch, text
+def _likeness(sheet: HardwareProfile, device: Device) -> float:
+    """Return 0 to 2.5: how alike the names are, 1 for the same architecture, up to 0.5 for the memory."""
+    name = normalise(device.name or "")
+    names = (sheet.id, *(normalise(text) for text in (sheet.name, *sheet.aliases)))
+    score = max(difflib.SequenceMatcher(None, name, text).ratio() for text in names) if name else 0.0
+    if sheet.arch and device.arch and _same_arch(sheet.arch, device.arch):
+        score += 1.0
+        if sheet.memory_gib and device.memory_bytes:
+            ratio = device.memory_bytes / (sheet.memory_gib * GIB)
+            score += 0.5 * min(ratio, 1 / ratio)
+    return score

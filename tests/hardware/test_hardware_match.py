@@ -47,11 +47,13 @@ def device(**fields: Any) -> Device:
         ({"target": "rocm", "pci_id": "1002:738c", "arch": "gfx908:sramecc+:xnack-"}, "mi100"),
         ({"target": "rocm", "pci_id": "1002:740c", "arch": "gfx90a", "compute_units": 110}, "mi250x"),
         ({"target": "rocm", "pci_id": "1002:740c", "arch": "gfx90a", "compute_units": 104}, "mi250"),
-        ({"target": "rocm", "arch": "gfx90a", "memory_bytes": 65520 * MIB, "compute_units": 110}, "mi250x"),
+        ({"target": "rocm", "arch": "gfx90a", "memory_bytes": 65520 * MIB, "compute_units": 110, "vendor": "AMD"}, "mi250x"),
         ({"target": "tpu", "pci_id": "1ae0:0062", "arch": "v5p"}, "tpu-v5p"),
         ({"target": "tpu", "pci_id": "1ae0:0027", "details": {"subsystem_device": "0x004f"}}, "tpu-v3"),
         ({"target": "npu", "name": "910B2", "arch": "910B", "memory_bytes": 65536 * MIB, "pci_id": "19e5:d802"}, "ascend-910b2"),
         ({"target": "npu", "name": "310P3", "arch": "310P"}, "ascend-310p3"),
+        ({"target": "npu", "name": "Ascend910", "arch": "910C", "memory_bytes": 65536 * MIB}, "ascend-910c"),
+        ({"target": "neuron", "vendor": "aws", "memory_bytes": 98304 * MIB, "compute_units": 8}, "trainium2"),
         ({"target": "gaudi", "name": "HL-225", "arch": "gaudi2"}, "gaudi2"),
         ({"target": "neuron", "pci_id": "1d0f:7164", "arch": "trn1"}, "trainium1"),
         ({"target": "other", "name": "MXC500", "memory_bytes": 65536 * MIB}, "metax-c500"),
@@ -78,9 +80,10 @@ def test_devices_with_a_sheet(fields: dict[str, Any], identity: str) -> None:
         ({"target": "rocm", "name": "AMD Instinct MI300X", "arch": "gfx942", "compute_units": 38, "memory_bytes": 24576 * MIB}, "not 192"),
         ({"target": "rocm", "name": "AMD Instinct MI300X", "arch": "gfx942", "compute_units": 38}, "38 compute units, not 304"),
         ({"target": "cpu-x86", "name": "AMD EPYC", "arch": "x86_64"}, "nearest"),
-        ({"target": "cpu-other", "name": "POWER9"}, "no sheet of this kind"),
+        ({"target": "cpu-other", "name": "POWER9"}, "no sheet is alike"),
+        ({"target": "npu", "name": "Coral Edge TPU", "arch": "edgetpu"}, "no sheet is alike"),
         ({"target": "xpu", "name": None, "arch": "pvc"}, "nearest max-1"),
-        ({"target": "cuda", "name": "", "arch": None}, "nearest"),
+        ({"target": "cuda", "name": "", "arch": None}, "neither its name"),
     ],
 )
 def test_devices_without_a_sheet_say_the_nearest(fields: dict[str, Any], says: str) -> None:
@@ -104,11 +107,13 @@ def test_a_mig_slice_leads_to_its_parents_sheet_without_confidence() -> None:
     assert match_device(named) is not None
 
 
-def test_nearest_stays_within_the_kind_of_device() -> None:
-    for target in ("cuda", "rocm", "tpu", "npu", "xpu"):
-        found = nearest(device(target=target, name="Something new"))
-        assert found is not None
-        assert found.target == target
+@pytest.mark.parametrize(
+    ("target", "name"), [("cuda", "NVIDIA H100 96GB"), ("rocm", "AMD Instinct MI350X"), ("tpu", "Google TPU v8"), ("xpu", "Intel Arc A380")]
+)
+def test_nearest_stays_within_the_kind_of_device(target: str, name: str) -> None:
+    found = nearest(device(target=target, name=name))
+    assert found is not None
+    assert found.target == target
 
 
 @settings(deadline=None, max_examples=150)

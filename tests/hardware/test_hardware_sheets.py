@@ -113,6 +113,8 @@ def test_peaks_double_from_type_to_type(sheet: HardwareProfile) -> None:
         ("mi250x", "compute_units", 220, 2),
         ("mi250", "memory_gib", 128, 2),
         ("mi250", "compute_units", 208, 2),
+        ("ascend-910c", "memory_gib", 128, 2),
+        ("ascend-910c", "memory_gb_per_s", 3200, 2),
         ("h100-nvl-94gb", "memory_gib", 188, 2),
         ("grace", "memory_gb_per_s", 1000, 2),
         ("grace", "compute_units", 144, 2),
