@@ -56,14 +56,14 @@ def test_show_warns_of_fields_it_left_out(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_an_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["models", "show", "gpt-14b"]) == 2
+    assert run(["models", "show", "lama-2-7b"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("error[UNKNOWN-MODEL]: unknown model 'gpt-14b'; did you mean gpt-13b")
+    assert captured.err.startswith("error[UNKNOWN-MODEL]: unknown model 'lama-2-7b'; did you mean llama-2-7b")
     assert captured.err.count("\n") == 1
 
 
 def test_nothing_heavy_is_imported() -> None:
-    code = "import sys; from advisor.cli.main import run; run(['models', 'list', '--json']); assert not {'torch', 'onnx', 'numpy'} & set(sys.modules)"
+    code = "import sys; from advisor.cli.main import run; run(['models', 'list']); print({'torch', 'onnx', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "set()", done.stderr

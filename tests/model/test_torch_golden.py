@@ -86,8 +86,9 @@ def _count(module, inputs) -> tuple[int, int]:
     return sum(parameter.numel() for parameter in module.parameters()), counter.get_total_flops()
 
 
-@pytest.mark.parametrize("sdpa", [False, True], ids=["eager", "sdpa"])
-@pytest.mark.parametrize("name", ["gpt-125m", "gpt-13b", "llama-2-7b", "llama-3.2-1b", "llama-3.1-405b", "mistral-7b-v0.3"])
+@pytest.mark.parametrize(
+    ("name", "sdpa"), [("gpt-125m", False), ("gpt-13b", True), ("llama-2-7b", False), ("llama-3.2-1b", True), ("mistral-7b-v0.3", True)]
+)
 def test_decoders_equal_torch(name: str, sdpa: bool) -> None:
     found = model(name)
     t = found.transformer

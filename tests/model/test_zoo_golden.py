@@ -33,6 +33,18 @@ CHECKPOINTS = {
 #: Ultralytics YOLOv8 documentation, table of detection models (COCO, 640 px): parameters in millions, GFLOPs.
 YOLO = {"yolov8n": (3.2, 8.7), "yolov8s": (11.2, 28.6), "yolov8m": (25.9, 78.9), "yolov8l": (43.7, 165.2), "yolov8x": (68.2, 257.8)}
 
+#: Parameters as the suites that publish these models state them, in millions.
+STATED = {
+    "transformer-xl-base": 192,  # NVIDIA DeepLearningExamples, Transformer-XL, table of model parameters
+    "transformer-base": 61,  # fairseq scaling of Vaswani et al. 2017: shared vocabulary of 33,712
+    "transformer-big": 211,
+}
+
+
+@pytest.mark.parametrize("name", sorted(STATED))
+def test_older_suites_state_the_same_size(name: str) -> None:
+    assert round(model(name).parameters / 1e6) == STATED[name]
+
 
 def test_the_zoo_is_large_enough_and_golden_covers_most_of_it() -> None:
     names = set(model_names())

@@ -10,6 +10,7 @@ from advisor.model.fields import Fields
 from advisor.model.records import Model
 
 EFFICIENT = "Tan and Le 2019, EfficientNet, arXiv 1905.11946, table 1 and section 5"
+WIDESE = "NVIDIA DeepLearningExamples, PyTorch/Classification/ConvNets, EfficientNet-WideSE"
 MOBILE = "Sandler et al. 2018, MobileNetV2, arXiv 1801.04381, table 2"
 VGG = "Simonyan and Zisserman 2014, arXiv 1409.1556, table 1"
 DENSE = "Huang et al. 2016, DenseNet, arXiv 1608.06993, table 1"
@@ -25,19 +26,21 @@ def _divisible(channels: float) -> int:
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-def _inverted(net: ConvNet, x: Map, out: int, kernel: int, stride: int, expand: int, act: str, *, gate: bool) -> Map:
-    """Inverted residual: widen, depthwise convolution, gate, narrow."""
+def _inverted(net: ConvNet, x: Map, out: int, kernel: int, stride: int, expand: int, act: str, *, squeeze: int | None) -> Map:
+    """Inverted residual: widen, depthwise convolution, gate of width ``squeeze`` (None: no gate), narrow."""
     inner = _divisible(x.channels * expand)
     y = net.conv(x, inner, act=act) if expand != 1 else x
     y = net.conv(y, inner, kernel, stride, groups=inner, act=act, name="depthwise")
-    if gate:
-        y = net.squeeze_excite(y, max(1, x.channels // 4))
+    if squeeze is not None:
+        y = net.squeeze_excite(y, max(1, squeeze))
     y = net.conv(y, out, act=None)
     return net.add(y) if stride == 1 and x.channels == out else y
 
 
 def efficientnet(c: Fields, name: str) -> Model:
-    """``family: efficientnet``: ``width_coefficient``, ``depth_coefficient``, ``image_size``."""
+    """``family: efficientnet``: ``width_coefficient``, ``depth_coefficient``, ``image_size``; ``wide_squeeze``: gates as wide as a
+    quarter of the widened channels, not of the block's input (NVIDIA's widese)."""
+    wide_gate = c.flag("wide_squeeze", default=False)
     wide, deep = c.number("width_coefficient", default=1.0), c.number("depth_coefficient", default=1.0)
     if wide > 64 or deep > 64:
         raise c.fail("the width and depth coefficients are at most 64")
@@ -46,7 +49,9 @@ def efficientnet(c: Fields, name: str) -> Model:
     net.stage("stem")
     for index, (expand, kernel, stride, channels, layers) in enumerate(_B0):
         for layer in range(math.ceil(layers * deep)):
-            x = _inverted(net, x, _divisible(channels * wide), kernel, stride if layer == 0 else 1, expand, "silu", gate=True)
+            base = _divisible(x.channels * expand) if wide_gate else x.channels
+            first = stride if layer == 0 else 1
+            x = _inverted(net, x, _divisible(channels * wide), kernel, first, expand, "silu", squeeze=base // 4)
         net.stage(f"stage {index + 1}")
     x = net.conv(x, 4 * x.channels, act="silu")
     net.global_pool(x)
@@ -62,7 +67,7 @@ def mobilenet_v2(c: Fields, name: str) -> Model:
     net.stage("stem")
     for index, (expand, stride, channels, layers) in enumerate(_MOBILE):
         for layer in range(layers):
-            x = _inverted(net, x, channels, 3, stride if layer == 0 else 1, expand, "relu6", gate=False)
+            x = _inverted(net, x, channels, 3, stride if layer == 0 else 1, expand, "relu6", squeeze=None)
         net.stage(f"stage {index + 1}")
     x = net.conv(x, 1280, act="relu6")
     net.global_pool(x)
@@ -116,6 +121,17 @@ def densenet(c: Fields, name: str) -> Model:
     return net.build(name, "efficientnet")
 
 
+def _widese(name: str, wide: float, deep: float, size: int) -> Entry:
+    config = {
+        "model_type": "efficientnet",
+        "width_coefficient": wide,
+        "depth_coefficient": deep,
+        "image_size": size,
+        "wide_squeeze": True,
+    }
+    return Entry(name=f"efficientnet-widese-{name}", config=config, source=WIDESE)
+
+
 def _efficient(name: str, wide: float, deep: float, size: int) -> Entry:
     config = {"model_type": "efficientnet", "width_coefficient": wide, "depth_coefficient": deep, "image_size": size}
     return Entry(name=f"efficientnet-{name}", config=config, source=EFFICIENT, aliases=(f"google/efficientnet-{name}",))
@@ -134,6 +150,8 @@ FAMILY = Family(
         _efficient("b5", 1.6, 2.2, 456),
         _efficient("b6", 1.8, 2.6, 528),
         _efficient("b7", 2.0, 3.1, 600),
+        _widese("b0", 1.0, 1.0, 224),
+        _widese("b4", 1.4, 1.8, 380),
         Entry(name="mobilenet-v2", config={"model_type": "mobilenet_v2"}, source=MOBILE, aliases=("mobilenet", "mobilenet_v2_1.0_224")),
         Entry(name="vgg-16", config={"model_type": "vgg"}, source=VGG),
         Entry(name="vgg-19", config={"model_type": "vgg", "depths": [2, 2, 4, 4, 4]}, source=VGG),

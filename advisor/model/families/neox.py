@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from advisor.model.families._decoder import has_head, sizes
 from advisor.model.families._entry import row
 from advisor.model.family import Entry, Family
@@ -70,8 +72,6 @@ def mpt(c: Fields, name: str) -> Model:
     if kv_heads:
         if t.heads % kv_heads:
             raise c.fail(f"{t.heads} attention heads cannot share {kv_heads} key-value heads")
-        from dataclasses import replace
-
         t = replace(t, kv_heads=kv_heads)
     layout = Layout(qkv_bias=False, out_bias=False, mlp_bias=False, norm_bias=False, rotary=False, dropout=False, lm_head=has_head(c))
     return build_transformer(t, name=name, family="neox", layout=layout)

@@ -11,6 +11,7 @@ The child prints one JSON document behind ``MARK`` (whatever the user's own code
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from advisor.errors import AdvisorError, EnvironmentLacks, UsageError
@@ -53,8 +54,6 @@ def _to_model(document: dict[str, Any], what: str) -> Model:
     for raw in document["operators"]:
         op = _operator(raw, sequence)
         counts[op] = counts.get(op, 0) + int(raw.get("count", 1))
-    from dataclasses import replace
-
     operators = tuple(replace(op, count=count) for op, count in counts.items())
     convolutional = any(isinstance(op, Conv) for op in operators) and not any(isinstance(op, Attention) for op in operators)
     block = Block(
