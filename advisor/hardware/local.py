@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.errors import EnvironmentLacks
+from advisor.errors import EnvironmentLacks, UsageError
 from advisor.hardware import cpu_peaks, load
 from advisor.hardware.match import match_device, reason_without
 from advisor.hardware.platform import KernelPoint, NetworkTier, Platform
@@ -107,13 +107,18 @@ def _accelerators(
     memory = devices[0].memory_bytes or (round(sheet.memory_gib * GIB) if sheet.memory_gib else None)
     default = load.all_systems().get(sheet.default_system) if sheet.default_system else None
     system = default if default is not None and len(devices) <= default.devices_per_node else None
+    try:
+        tiers = _seen_tiers(sheet, devices) or tiers_of(sheet, system, len(devices), 1, len(devices))
+    except UsageError:
+        # What joins them is neither seen nor on the sheet: one device is all that can be answered for.
+        devices, tiers = devices[:1], ()
     return Platform(
         name=f"{len(devices)}x{sheet.id}",
         profile=sheet,
         devices=len(devices),
         nodes=1,
         memory_bytes=memory,
-        tiers=_seen_tiers(sheet, devices) or tiers_of(sheet, system, len(devices), 1, len(devices)),
+        tiers=tiers,
         system=system,
         host_link_bytes_per_s=host_link_bytes_per_s(sheet),
         host_memory_bytes=machine.host.memory.usable_bytes,

@@ -253,3 +253,12 @@ def test_local_on_slices_is_one_slice_with_its_share() -> None:
     assert not found.profile.peer_to_peer
     unseen = local_platform(machine(devices=(replace(slices[0], compute_units=None),)))
     assert unseen.profile.dense_tflops == {}
+
+
+def test_local_devices_joined_by_who_knows_what_are_answered_for_one() -> None:
+    chips = tuple(
+        Device(id=f"n{i}", target="neuron", vendor="aws", name="AWS Trainium", arch="trn1", state="usable", memory_bytes=32 * GIB)
+        for i in range(2)
+    )
+    found = local_platform(machine(devices=chips))
+    assert (found.profile.id, found.devices, found.tiers) == ("trainium1", 1, ())
