@@ -18,7 +18,7 @@ from microbench import conditions
 from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsupported, benchmarks, load_backend
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
-from microbench.timing import LoadHistory, Timing, TooSlow, time_kernel
+from microbench.timing import MAX_SAMPLES, LoadHistory, Timing, TooSlow, time_kernel
 
 Emit = Callable[[Measurement], None]
 #: A case is given this long at the least before it is taken to hang.
@@ -92,11 +92,10 @@ class _Round:
         limit = max(6 * share, 2.0)
         key = (case.benchmark, case.dtype, case.params.get(benchmark.variant or ""))
         rate = self.best_rate.get(key)
-        if rate is not None and 3 * benchmark.work(case.params) / (2 * rate) > limit:
-            seconds = benchmark.work(case.params) / rate
-            return self._failed(
-                case, "timeout", f"one call would take about {seconds:.2g} s by the smaller sizes, too long for its share", begin
-            )
+        seconds = benchmark.work(case.params) / rate if rate is not None else 0.0
+        if 1.5 * seconds > min(limit, left):
+            too_slow = f"one call would take about {seconds:.2g} s by the smaller sizes, too long for its share"
+            return self._failed(case, "timeout", too_slow if 1.5 * seconds > limit else OUT_OF_TIME, begin)
         errors: list[float] = []
         try:
             problem = self._inputs(benchmark, case)
@@ -109,6 +108,7 @@ class _Round:
                 limit_s=limit,
                 threads=self.request.threads,
                 min_samples=4 if self.request.quick else 5,
+                max_samples=max(3, int(self.request.options.get("max_samples", MAX_SAMPLES))),
                 after_first=lambda: errors.append(problem.check(kernel.result())),
             )
         except Unsupported as error:

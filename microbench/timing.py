@@ -126,13 +126,15 @@ def time_kernel(
     threads: int,
     min_samples: int = 5,
     min_sample_s: float = MIN_SAMPLE_S,
+    max_samples: int = MAX_SAMPLES,
     after_first: Callable[[], None] | None = None,
 ) -> Timing:
     """Time ``run``, which does one call and returns when it is done.
 
     ``budget_s`` is what sampling may take; a kernel too slow for ``min_samples`` samples in it gets at least three, provided
-    three more calls fit ``limit_s``, else TooSlow is raised. ``after_first`` runs after the first call, outside the timing: the
-    place to check the result before time is spent on it.
+    three more calls fit ``limit_s``, else TooSlow is raised. ``max_samples`` of 3 is for a look
+    without a warm-up. ``after_first`` runs after the first call, outside the timing: the place to check the result before time is
+    spent on it.
     """
     start = time.perf_counter()
     run()
@@ -145,9 +147,9 @@ def time_kernel(
     if 3 * call > limit_s:
         raise TooSlow(call)
     inner, call = _calibrate(run, call, min_sample_s)
-    if call * inner < budget_s / 8:
+    if call * inner < budget_s / 8 and max_samples > 3:
         _warm_up(run, inner, 0.3 * budget_s)
-    return _sample(run, inner, first, budget_s - (time.perf_counter() - begin), threads, min_samples)
+    return _sample(run, inner, first, budget_s - (time.perf_counter() - begin), threads, (min_samples, max_samples))
 
 
 def _block(run: Callable[[], Any], inner: int) -> float:
@@ -177,12 +179,13 @@ def _warm_up(run: Callable[[], Any], inner: int, budget_s: float) -> None:
         previous = latest
 
 
-def _sample(run: Callable[[], Any], inner: int, first: float, budget_s: float, threads: int, min_samples: int) -> Timing:
+def _sample(run: Callable[[], Any], inner: int, first: float, budget_s: float, threads: int, counts: tuple[int, int]) -> Timing:
     timing = Timing([], first, inner, False)
+    min_samples, max_samples = counts
     end = time.perf_counter() + budget_s
     window = before = conditions.read()
     open_samples: list[Sample] = []
-    while len(timing.samples) < MAX_SAMPLES:
+    while len(timing.samples) < max_samples:
         seconds = _block(run, inner)
         after = conditions.read()
         sample = Sample(seconds / inner, conditions.wait_share(before, after, threads))
