@@ -157,5 +157,5 @@ def _memory_rate(points: Sequence[KernelPoint]) -> float | None:
 
 def _frameworks(machine: Machine, target: str) -> tuple[str, ...] | None:
     """Return the frameworks known to use ``target``; None where none was queried (then every one that knows the target counts)."""
-    asked = [f for f in machine.frameworks if f.state not in ("unknown", "absent")]
+    asked = [f for f in machine.frameworks if f.version is not None and f.state != "unknown"]
     return tuple(f.name for f in asked if f.state == "usable" and target in f.targets) if asked else None
