@@ -133,6 +133,7 @@ class Measurement(Base):
     __table_args__ = (
         Index("ix_measurements_what", "benchmark", "device_id", "dtype", "backend"),
         Index("ix_measurements_series", "series", "measured_at"),
+        Index("ix_measurements_newest", "measured_at", "id"),
     )
 
     id: Mapped[str] = _uuid_key()
@@ -162,7 +163,7 @@ class Measurement(Base):
     source: Mapped[str | None]
     origin: Mapped[str] = mapped_column(index=True)
     content_hash: Mapped[str]
-    measured_at: Mapped[datetime | None] = mapped_column(index=True)
+    measured_at: Mapped[datetime | None]
 
 
 class PlanTrial(Base):

@@ -153,7 +153,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_measurements_backend", "measurements", ["backend"])
     op.create_index("ix_measurements_device_id", "measurements", ["device_id"])
-    op.create_index("ix_measurements_measured_at", "measurements", ["measured_at"])
+    op.create_index("ix_measurements_newest", "measurements", ["measured_at", "id"])
     op.create_index("ix_measurements_model", "measurements", ["model"])
     op.create_index("ix_measurements_origin", "measurements", ["origin"])
     op.create_index("ix_measurements_run_id", "measurements", ["run_id"])
