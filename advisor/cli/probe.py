@@ -45,7 +45,10 @@ def command(
     from advisor.report.probe import render_device, render_machine
     from advisor.usecases.probe import explain, probe
 
-    machine = probe(root, frameworks=frameworks, save=not no_save, database_url=settings.database_url, record=record)
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    machine = probe(root, frameworks=frameworks, save=not no_save, database_url=settings.database_url, record=record, say=say)
     document = machine.to_dict()
     if explained is not None:
         device = explain(machine, explained)

@@ -101,7 +101,7 @@ _NOTABLE_FLAGS = (
 
 def device_lines(devices: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a table of the devices, equal ones in one line."""
-    rows = [("Device", "Memory", "Target", "State", "Sheet", "Ids")]
+    rows: list[tuple[str, ...]] = [("Device", "Memory", "Target", "State", "Sheet", "Ids")]
     for group in _grouped(devices):
         first = group[0]
         count = f"{len(group)}x " if len(group) > 1 else ""

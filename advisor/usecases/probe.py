@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from advisor.errors import AdvisorError, UnknownName, UsageError
@@ -17,12 +18,14 @@ def probe(
     save: bool = True,
     database_url: str | None = None,
     record: Path | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Machine:
     """Return this machine, or the one recorded below ``root``.
 
     ``frameworks`` asks every installed framework, each in a child, what it can use; otherwise the answers come from the cache.
     ``save`` stores the machine in the database at ``database_url`` (default: the user's); a database that cannot be written costs a
     warning, not the answer. A recorded machine is never saved. ``record`` is a folder to write this machine's files to.
+    ``say`` is told what is going on while frameworks are asked, which takes seconds.
     """
     if root is not None and not root.is_dir():
         raise UsageError(f"{root} is not a folder", "give the folder that `advisor probe --record DIR` wrote", code="NO-SUCH-FOLDER")
@@ -31,7 +34,7 @@ def probe(
     here = Root.live() if root is None or root.resolve() == Path("/") else Root(root.resolve())
     from advisor.probe.ask import known_frameworks
 
-    machine = probe_machine(here, lambda devices: known_frameworks(here, devices, ask=frameworks))
+    machine = probe_machine(here, lambda devices: known_frameworks(here, devices, ask=frameworks, say=say))
     machine = join_profiles(machine)
     if record is not None:
         from advisor.probe.record import record_machine

@@ -107,7 +107,8 @@ def device(**changes: Any) -> dict[str, Any]:
 def document(*devices: dict[str, Any], findings: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     cpu = {
         "vendor": "AMD", "model": "AMD EPYC 9654", "microarchitecture": "zen4", "isa": ["avx2", "avx512f"], "sockets": 2,
-        "physical_cores": 192, "logical_cpus": 384, "usable_cpus": 2.5, "usable_cpus_source": "/sys/fs/cgroup/cpu.max", "clusters": [], "numa_nodes": [{}, {}],
+        "physical_cores": 192, "logical_cpus": 384, "usable_cpus": 2.5, "usable_cpus_source": "/sys/fs/cgroup/cpu.max",
+        "clusters": [], "numa_nodes": [{}, {}],
     }  # fmt: skip
     memory = {"total_bytes": 1 << 40, "usable_bytes": 8 << 30, "limit_source": "/sys/fs/cgroup/memory.max"}
     host = {"os": "linux", "kernel": "6.8", "arch": "x86_64", "virtualization": "none", "container": "docker", "cpu": cpu, "memory": memory}
