@@ -28,30 +28,40 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 }
 
 #: Keys that change neither shapes nor counts. What is in neither this set nor read by a family is reported.
-_HARMLESS_KEYS = """_name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
-    bos_token_id
-    chunk_size_feed_forward classifier_dropout cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample
-    dtype early_stopping eos_token_id exponential_decay_length_penalty family finetuning_task forced_bos_token_id
-    forced_eos_token_id gradient_checkpointing hidden_act hidden_activation activation_function id2label init_std initializer_factor
-    initializer_range is_decoder is_encoder_decoder label2id language layer_norm_eps layer_norm_epsilon layer_norm_elementwise_affine
-    layerdrop encoder_layerdrop decoder_layerdrop length_penalty model_type name no_repeat_ngram_size norm_epsilon num_beam_groups
-    num_beams output_attentions output_hidden_states output_past output_scores pad_token_id prefix problem_type pruned_heads
-    quantization_config remove_invalid_values repetition_penalty return_dict return_dict_in_generate rms_norm_eps rope_parameters
-    rope_scaling rope_theta rotary_emb_base rotary_pct rotary_dim partial_rotary_factor scale_attn_by_inverse_layer_idx scale_attn_weights
-    reorder_and_upcast_attn sep_token_id source summary_activation summary_first_dropout summary_proj_to_labels summary_type
-    summary_use_proj suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p
-    torch_dtype torchscript transformers_version typical_p unk_index use_bfloat16 use_cache vocab_files pretraining_tp
-    mlp_activation attention_probs_dropout_prob hidden_dropout_prob dropout_rate attention_softmax_in_fp32 scale_embedding
-    logit_scale logits_scaling embedding_multiplier residual_multiplier attention_multiplier final_logit_softcapping
-    attn_logit_softcapping query_pre_attn_scalar rope_local_base_freq router_aux_loss_coef router_jitter_noise output_router_logits
-    aux_loss_alpha seq_aux routed_scaling_factor scoring_func topk_method topk_group n_group norm_topk_prob moe_layer_freq
-    ep_size unused_token apply_residual_connection_post_layernorm masked_softmax_fusion slow_but_exact position_embedding_type
-    image_mean image_std normalize_before do_layer_norm_before aliases cache_implementation num_logits_to_keep
-    original_max_position_embeddings bos_token eos_token transformers.js_config hidden_dropout resid_pdrop embd_pdrop attn_pdrop
-    rope_interleaved rope_interleave max_window_layers use_mrope router_z_loss_coef dropout classifier_dropout_prob
-    swiglu_alpha use_associative_scan scale_attention_softmax_in_fp32 classifier_proj_size"""
+_HARMLESS_KEYS = """_name_or_path architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+    bos_token_id chunk_size_feed_forward
+    classifier_dropout cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype early_stopping
+    eos_token_id exponential_decay_length_penalty family finetuning_task forced_bos_token_id forced_eos_token_id
+    gradient_checkpointing hidden_act hidden_activation activation_function id2label init_std initializer_factor initializer_range
+    is_encoder_decoder label2id language layer_norm_eps layer_norm_epsilon layer_norm_elementwise_affine layerdrop
+    encoder_layerdrop decoder_layerdrop length_penalty model_type name no_repeat_ngram_size norm_epsilon num_beam_groups num_beams
+    output_attentions output_hidden_states output_past output_scores pad_token_id prefix problem_type remove_invalid_values
+    repetition_penalty return_dict return_dict_in_generate rms_norm_eps rope_parameters rope_scaling rope_theta rotary_emb_base
+    rotary_pct rotary_dim partial_rotary_factor scale_attn_by_inverse_layer_idx scale_attn_weights reorder_and_upcast_attn
+    sep_token_id source summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
+    suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype
+    torchscript transformers_version typical_p unk_index use_bfloat16 use_cache vocab_files pretraining_tp mlp_activation
+    attention_probs_dropout_prob hidden_dropout_prob dropout_rate attention_softmax_in_fp32 scale_embedding logit_scale
+    logits_scaling embedding_multiplier residual_multiplier attention_multiplier final_logit_softcapping attn_logit_softcapping
+    query_pre_attn_scalar rope_local_base_freq router_aux_loss_coef router_jitter_noise output_router_logits aux_loss_alpha
+    seq_aux routed_scaling_factor scoring_func topk_method topk_group n_group norm_topk_prob moe_layer_freq ep_size unused_token
+    apply_residual_connection_post_layernorm masked_softmax_fusion slow_but_exact image_mean image_std normalize_before
+    do_layer_norm_before aliases cache_implementation num_logits_to_keep original_max_position_embeddings bos_token eos_token
+    transformers.js_config hidden_dropout resid_pdrop embd_pdrop attn_pdrop rope_interleaved rope_interleave max_window_layers
+    use_mrope router_z_loss_coef dropout classifier_dropout_prob swiglu_alpha use_associative_scan scale_attention_softmax_in_fp32
+    classifier_proj_size"""
 HARMLESS = frozenset(_HARMLESS_KEYS.split())
 _HARMLESS_ENDS = ("_dropout", "_token_id", "_pdrop", "_token_ids", "_eps", "_epsilon", "_theta", "_std", "_loss_coef", "_factor", "_init")
+
+#: Keys that matter only where they differ from these values.
+HARMLESS_AT: dict[str, tuple[Any, ...]] = {
+    "add_cross_attention": (None, False),
+    "is_decoder": (None, False),
+    "position_embedding_type": (None, "absolute", "rope"),
+    "pruned_heads": (None, {}, []),
+    "quantization_config": (None,),
+    "num_nextn_predict_layers": (None, 0),
+}
 
 #: No dimension of a network known today comes near it; it keeps nonsense from becoming a loop that never ends.
 LARGEST = 1 << 32
@@ -191,14 +201,15 @@ class Fields:
 
     def ignored(self) -> tuple[str, ...]:
         """Return the keys nobody asked for and that may matter, nested ones as ``text_config.key``."""
-        rest = [
-            key
-            for key in self.data
-            if isinstance(key, str) and key not in self.used and key not in HARMLESS and not key.endswith(_HARMLESS_ENDS)
-        ]
+        rest = [key for key in self.data if isinstance(key, str) and key not in self.used and not self._harmless(key)]
         for name, part in self.parts:
             rest += [f"{name}.{key}" for key in part.ignored()]
         return tuple(sorted(set(rest)))
+
+    def _harmless(self, key: str) -> bool:
+        if key in HARMLESS_AT:
+            return self.data[key] in HARMLESS_AT[key]
+        return key in HARMLESS or key.endswith(_HARMLESS_ENDS)
 
 
 def _show(value: Any) -> str:

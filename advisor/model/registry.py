@@ -69,7 +69,10 @@ def model(name_or_path: str) -> Model:
         from advisor.model.importers import import_model
 
         return import_model(name)
-    raise UnknownName("model", name, _spellings(), "advisor models list")
+    error = UnknownName("model", name[:100], _spellings(), "advisor models list")
+    if "/" in name:
+        error.hint = f"{error.hint}; of a model that is not listed, give the path of its config.json"
+    raise error
 
 
 def _is_folder(path: Path) -> bool:

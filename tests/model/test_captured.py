@@ -158,6 +158,19 @@ def test_an_onnx_convolution(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not HAS_ONNX, reason="onnx is not installed")
+@pytest.mark.parametrize(("file", "name"), [("light_resnet50", "resnet-50"), ("light_vgg19", "vgg-19")])
+def test_the_graphs_that_onnx_ships_count_like_our_own(file: str, name: str) -> None:
+    import onnx.backend.test
+
+    path = Path(onnx.backend.test.__file__).parent / "data" / "light" / f"{file}.onnx"
+    if not path.is_file():
+        pytest.skip("this onnx ships no graphs")
+    found, ours = model(str(path)), model(name)
+    assert found.parameters == ours.parameters
+    assert counts.forward_flops(found) == counts.forward_flops(ours)
+
+
+@pytest.mark.skipif(not HAS_ONNX, reason="onnx is not installed")
 @pytest.mark.parametrize("content", [b"", b"not onnx", b"\x08\x07" * 50, bytes(1000)], ids=["empty", "text", "broken", "zeros"])
 def test_a_wrong_graph_is_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.onnx"

@@ -21,7 +21,7 @@ def _build(c: Fields, name: str, *, experts_default: int, per_token: int) -> Mod
     layers = c.layers()
     mixture = experts(c, default=experts_default, per_token=per_token)
     dense = c.integer("first_k_dense_replace", default=0, low=0, high=layers)
-    c.ignore("num_key_value_heads", "head_dim", "qk_head_dim", "num_nextn_predict_layers", "attention_bias", "mlp_bias")
+    c.ignore("num_key_value_heads", "head_dim", "qk_head_dim", "attention_bias", "mlp_bias")
     t = Transformer(
         layers=layers,
         hidden=c.integer("hidden_size"),

@@ -36,6 +36,7 @@ class Graph:
             dims = value.type.tensor_type.shape.dim
             if value.type.tensor_type.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):
                 self.shapes[value.name] = [dim.dim_value for dim in dims]
+        self.fixed = self._fixed()
         self.operators: list[dict[str, Any]] = []
         self.unknown: dict[str, int] = {}
         self.kept = 0
@@ -45,17 +46,30 @@ class Graph:
         """Return the shape of a value, None where inference did not find it."""
         return self.shapes.get(name)
 
+    def _fixed(self) -> set[str]:
+        """Names of values that depend on no input: weights, also those behind a dequantization, a cast or a transpose."""
+        fixed = set(self.weights)
+        for node in self.graph.node:
+            if all(name in fixed for name in node.input if name):
+                fixed.update(node.output)
+        return fixed
+
     def parameters(self) -> int:
-        """Elements of the initializers that are weights: not indices, not the running statistics of a batch norm."""
+        """Elements of the weights: initializers and constants that are no indices, without the running statistics of batch norms."""
         statistics = {name for node in self.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:5]}
+        # A single number is a constant of a formula (an epsilon, a scale), unless it is the bias of one output.
+        biases = {name for node in self.graph.node if node.op_type in ("Gemm", "Conv") for name in node.input[2:3]}
         total: int = sum(
-            prod(tensor.dims) for name, tensor in self.weights.items() if name not in statistics and tensor.data_type not in _INDEX_TYPES
+            prod(tensor.dims)
+            for name, tensor in self.weights.items()
+            if name not in statistics and tensor.data_type not in _INDEX_TYPES and (prod(tensor.dims) > 1 or name in biases)
         )
         for node in self.graph.node:
-            if node.op_type == "Constant":
-                for attribute in node.attribute:
-                    if attribute.name == "value" and attribute.t.data_type not in _INDEX_TYPES and len(attribute.t.dims) >= 2:
-                        total += prod(attribute.t.dims)
+            if node.op_type == "ConstantOfShape" and node.output[0] in self.fixed - statistics:
+                total += prod(self.shape(node.output[0]) or [0])
+            for attribute in node.attribute if node.op_type == "Constant" else ():
+                if attribute.name == "value" and attribute.t.data_type not in _INDEX_TYPES and len(attribute.t.dims) >= 2:
+                    total += prod(attribute.t.dims)
         return total
 
     def walk(self) -> None:
@@ -67,7 +81,7 @@ class Graph:
                 self._gemm(node)
             elif node.op_type in _CONVOLUTIONS:
                 self._convolution(node)
-            elif node.op_type not in _FREE:
+            elif node.op_type not in _FREE and not all(name in self.fixed for name in node.output):
                 self._elementwise(node)
 
     def _missing(self, node: Any) -> None:
@@ -80,7 +94,7 @@ class Graph:
         if left is None or right is None or not left or not right:
             self._missing(node)
             return
-        weight = next((name for name in (node.input[second], node.input[0]) if name in self.weights), None)
+        weight = next((name for name in (node.input[second], node.input[0]) if name in self.fixed), None)
         rows = left[-2] if len(left) > 1 else 1
         batch = prod(left[:-2])
         n = right[-1] if len(right) > 1 else 1
@@ -99,7 +113,7 @@ class Graph:
         flags = {attribute.name: attribute.i for attribute in node.attribute}
         rows, k = (left[1], left[0]) if flags.get("transA") else (left[0], left[1])
         n = right[0] if flags.get("transB") else right[1]
-        weight = node.input[1] if node.input[1] in self.weights else None
+        weight = node.input[1] if node.input[1] in self.fixed else None
         self._add_product(weight or "product", n, k, rows, 1, weight is not None)
         self.kept += n * rows
 

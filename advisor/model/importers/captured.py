@@ -55,6 +55,7 @@ def _to_model(document: dict[str, Any], what: str) -> Model:
         op = _operator(raw, sequence)
         counts[op] = counts.get(op, 0) + int(raw.get("count", 1))
     operators = tuple(replace(op, count=count) for op, count in counts.items())
+    causal = any(isinstance(op, Attention) and op.causal for op in operators)
     convolutional = any(isinstance(op, Conv) for op in operators) and not any(isinstance(op, Attention) for op in operators)
     block = Block(
         section="layer",
@@ -68,7 +69,7 @@ def _to_model(document: dict[str, Any], what: str) -> Model:
     return Model(
         name=document["name"],
         family="captured",
-        kind="convolutional" if convolutional else "vision" if image else "encoder",
+        kind="convolutional" if convolutional else "vision" if image else "decoder" if causal else "encoder",
         parameters=document["parameters"],
         blocks=(block,),
         sample="image" if image else "sequence",
