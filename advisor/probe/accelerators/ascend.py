@@ -76,6 +76,7 @@ def parse_npu_smi(text: str) -> list[Sighting]:
     card: tuple[int, str | None, str | None, list[str]] | None = None
     memory_heads: list[str] = []
     second_head: str | None = None
+    pending = False
     found: list[Sighting] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -89,10 +90,14 @@ def parse_npu_smi(text: str) -> list[Sighting]:
             memory_heads = [head.lower() for head in re.findall(r"([A-Za-z]+)-Usage", cells[2])]
             continue
         first = re.match(r"^(\d{1,5})\s+(\S.*)$", cells[0])
-        if normal_bdf(cells[1]) is None and first and not first.group(2).strip().isdigit():
-            card = (int(first.group(1)), value(first.group(2)), value(cells[1]), cells[2].split())
-        elif card is not None and re.match(r"^\d{1,5}(\s+(\d{1,5}|-|NA))?$", cells[0]):
+        numbers_only = re.match(r"^\d{1,5}(\s+(\d{1,5}|-|NA))?$", cells[0]) is not None
+        # A name may be a bare number (310), so that a card's row is told from a chip's by what stands beside it and by their order.
+        if card is not None and numbers_only and (pending or normal_bdf(cells[1]) is not None):
             found.append(_chip(card, cells, second_head, memory_heads, len(found)))
+            pending = False
+        elif first and normal_bdf(cells[1]) is None:
+            card = (int(first.group(1)), value(first.group(2)), value(cells[1]), cells[2].split())
+            pending = True
     _finish(found, version.group(1) if version else None)
     return found
 
@@ -116,7 +121,7 @@ def _chip(
             "chip_id": ids[0],
             "phy_id": ids[1] if len(ids) > 1 and second_head == "phy-id" else None,
             "device": ids[1] if len(ids) > 1 and second_head == "device" else None,
-            "logic_id": logic,
+            "logic_id": ids[1] if len(ids) > 1 and second_head == "logic-id" else logic,
             "health": health,
             "memory_type": "hbm" if kind == "hbm" else "ddr" if kind else None,
             "power": compact({"draw_w": number(readings[0]) if readings else None}),

@@ -12,6 +12,7 @@ from advisor.probe.root import Root
 
 DRM = "/sys/class/drm"
 PAGE_BYTES = 4096
+LARGEST_WHOLE_CARD = 32 << 30
 APU_CARVE_OUT_LIMIT = 96 << 30  # the largest carve-out that firmware offers today
 
 
@@ -71,14 +72,14 @@ def _card(root: Root, name: str, folder: str, device: PciDevice | None, bus_id: 
 
 
 def _looks_integrated(vram: int | None, gtt: int | None) -> bool:
-    """Tell an APU where no PCI id was recorded: firmware carves a whole power of two (or multiple of 4 GiB), smaller than the GTT.
+    """Tell an APU where no PCI id was recorded: firmware carves out a whole power of two, or a multiple of 4 GiB.
 
-    On a card the driver keeps some of its own memory back, so its size is never a whole power of two.
+    Cards keep some memory back, so that theirs is no whole number; the small ones before that (Polaris) have no GTT above it.
     """
     if not vram or not gtt or not 0 < vram <= APU_CARVE_OUT_LIMIT:
         return False
     whole = vram & (vram - 1) == 0 or vram % (4 << 30) == 0
-    return whole and gtt > vram
+    return whole and (gtt > vram or vram >= LARGEST_WHOLE_CARD)
 
 
 def usable_unified(root: Root, vram: int | None, gtt: int | None, found: Sighting) -> int | None:

@@ -219,7 +219,7 @@ def _slices(gpu: Tree, parent: Sighting, source: str) -> list[Sighting]:
                 memory_kind="dedicated" if memory else None,
                 bus_id=parent.bus_id,
                 pci_id=parent.pci_id,
-                uuid=value(node.get("uuid", "mig_uuid")),
+                uuid=value(node.get("uuid", "mig_uuid", "mig_device_uuid", "gpu_uuid")),
                 compute_units=integer(node.get(f"{attributes}/multiprocessor_count")),
                 package=parent.package,
                 driver=True,

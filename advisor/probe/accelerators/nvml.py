@@ -43,6 +43,10 @@ COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclu
 VIRTUALIZATION = {0: "None", 1: "Pass-Through", 2: "VGPU", 3: "Host VGPU", 4: "Host VSGA"}
 
 
+# What a line of another shape makes of reading it.
+SHAPES = (KeyError, TypeError, ValueError, AttributeError, IndexError)
+
+
 @dataclass(slots=True)
 class NvmlAnswer:
     """How NVML answered: ``state`` is None where it did, else what is wrong; what came before a hang is kept."""
@@ -76,7 +80,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_nvml(output: str) -> NvmlAnswer:
-    """Read the lines of the child; a line that was cut off is left out."""
+    """Read the lines of the child; a line that was cut off, or that the library itself wrote in between, is left out."""
     answer = NvmlAnswer()
     common: dict[str, Any] = {}
     for line in output.splitlines():
@@ -84,14 +88,15 @@ def read_nvml(output: str) -> NvmlAnswer:
             record = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(record, dict):
+        try:
+            if record["kind"] == "init":
+                common = _init(record, answer)
+            elif record["kind"] == "gpu":
+                answer.sightings += _gpu(record, common)
+            elif record["kind"] == "end":
+                answer.complete, answer.p2p = True, dict(record.get("p2p") or {})
+        except SHAPES:
             continue
-        if record.get("kind") == "init":
-            common = _init(record, answer)
-        elif record.get("kind") == "gpu":
-            answer.sightings += _gpu(record, common)
-        elif record.get("kind") == "end":
-            answer.complete, answer.p2p = True, record.get("p2p") or {}
     return answer
 
 
@@ -277,8 +282,13 @@ def read_cuda(output: str) -> CudaAnswer:
         record = json.loads(output)
     except ValueError:
         return CudaAnswer(reason="the CUDA driver library could not be asked")
-    if not isinstance(record, dict):
+    try:
+        return _cuda_answer(record)
+    except SHAPES:
         return CudaAnswer(reason="the CUDA driver library could not be asked")
+
+
+def _cuda_answer(record: dict[str, Any]) -> CudaAnswer:
     status, version = record.get("status"), record.get("driver_version")
     text = f"{version // 1000}.{version % 1000 // 10}" if isinstance(version, int) and version else None
     if status is None:

@@ -171,6 +171,12 @@ def test_b54_b88_memory_is_in_the_column_that_is_not_zero(machine: Machine) -> N
     assert len({device.id for device in found}) == 2  # both chips share one bus address
 
 
+def test_a_name_that_is_a_number_and_an_absent_bus_address() -> None:
+    text = TWO_CHIPS.format(second="Device", memory="Memory-Usage(MB)", name="310", health="OK", first="1 / 8192")
+    for version in (text, text.replace("0000:01:00.0", "NA          ")):
+        assert [(chip.name, chip.arch, chip.memory_bytes) for chip in parse_npu_smi(version)] == [("310", "310", 8192 << 20)] * 2
+
+
 def test_b54_zero_everywhere_is_unknown_not_zero() -> None:
     text = TWO_CHIPS.format(second="Device", memory="Memory-Usage(MB)", name="310P3", health="OK", first="0 / 0")
     assert [chip.memory_bytes for chip in parse_npu_smi(text)] == [None, None]

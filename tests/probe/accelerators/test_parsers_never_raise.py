@@ -44,11 +44,28 @@ TABLE = """\
 TOPO = (
     "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tNV12\tPXB\t0-3\t0\tN/A\nGPU1\tNV12\t X \tSYS\t4-7\t1\tN/A\n"
 )
-NPU = "| NPU Name | Health | Power(W) |\n| Chip Phy-ID | Bus-Id | AICore(%) Memory-Usage(MB) HBM-Usage(MB) |\n| 0 910B2 | OK | 1.0 3 0 / 0 |\n| 0 0 | 0000:9D:00.0 | 0 0 / 0 1 / 65536 |\n"
+NPU = """\
+| NPU Name | Health | Power(W) |
+| Chip Phy-ID | Bus-Id | AICore(%) Memory-Usage(MB) HBM-Usage(MB) |
+| 0 910B2 | OK | 1.0 3 0 / 0 |
+| 0 0 | 0000:9D:00.0 | 0 0 / 0 1 / 65536 |
+"""
 NEURON = "| NEURON | NEURON | PCI |\n| DEVICE | MEMORY | BDF |\n+---+\n| 0 | 96 GB | cc:00.0 |\n"
-QUERY = "Driver Version : 550.1\nGPU 00000000:01:00.0\n    Product Name : T\n    FB Memory Usage\n        Total : 80 MiB\n    MIG Mode\n        Current : Enabled\n"
+QUERY = """\
+Driver Version : 550.1
+GPU 00000000:01:00.0
+    Product Name : T
+    FB Memory Usage
+        Total : 80 MiB
+    MIG Mode
+        Current : Enabled
+"""
 CARD = json.dumps({"card0": {"PCI Bus": "0000:07:00.0", "VRAM Total Memory (B)": "99", "Device ID": "0x73df"}, "system": {}})
-NVML = '{"kind":"init","ok":true}\n{"kind":"gpu","index":0,"memory":5,"mig":[1,1],"slices":[{"index":0,"memory":4}],"reasons":4,"power_mw":{"limit":7}}\n'
+NVML = """\
+{"kind":"init","ok":true}
+{"kind":"gpu","index":0,"memory":5,"mig":[1,1],"slices":[{"index":0,"memory":4}],"reasons":4,"power_mw":{"limit":7}}
+{"kind":"end","p2p":{"0,1":1}}
+"""
 
 PARSERS: list[tuple[Callable[[str], object], str]] = [
     (parse_smi_xml, smi_xml(smi_gpu("GPU-a", "00000000:01:00.0", "<mig_mode><current_mig>Enabled</current_mig></mig_mode>"))),
@@ -65,7 +82,7 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
     (parse_hl_smi, "index, bus_id, name, memory.total [MiB]\n0, 0000:4d:00.0, HL-225, 98304 MiB\n"),
     (parse_xrt_smi, "|[0000:67:00.1]  |RyzenAI-npu4  |\n"),
     (parse_rknpu_load, "NPU load:  Core0: 63%,"),
-    (parse_lspci, "0001:00:00.0 3D controller [0302]: NVIDIA [10de:20b2] (rev a1)\n\tKernel driver in use: nvidia\n\tLnkSta: Speed 8GT/s, Width x8\n"),
+    (parse_lspci, "0001:00:00.0 3D controller [0302]: NVIDIA [10de:20b2] (rev a1)\n\tKernel driver in use: nvidia\n\tLnkSta: Width x8\n"),
     (parse_tt_smi, '{"device_info":[{"board_info":{"bus_id":"0000:01:00.0","board_type":"n300 L","board_id":"1"}}]}'),
     (read_nvml, NVML),
     (read_cuda, '{"status":0,"devices":[{"index":0,"bus":[0,1,0],"memory":5,"compute_capability":[9,0]}]}'),
