@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.cli.output import console
+from advisor.report.console import console
 
 Document = dict[str, Any]
 

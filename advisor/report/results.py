@@ -87,6 +87,9 @@ def render_groups(document: Mapping[str, Any]) -> None:
 
 def render_rows(document: Mapping[str, Any]) -> None:
     """Print the rows of an SQL answer."""
+    if not document["rows"] and document["hint"]:
+        print_lines(document["hint"])
+        return
     render_table(document["columns"], [["" if value is None else _cell(value) for value in row.values()] for row in document["rows"]])
     if document["truncated"]:
         print_lines("(there are more rows: raise --limit)")

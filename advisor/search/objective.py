@@ -40,8 +40,16 @@ def scores(plans: PlanTable, priced: PricedTable, workload: Workload) -> Array:
     return np.asarray(priced.energy_j / samples, dtype=np.float64)
 
 
+#: Weights in fewer bits than this change what a model says; such a plan is an answer only where nothing else fits.
+SAFE_BITS = 8
+_FEW_BITS = {"int4": 4, "int4-awq": 4, "int4-gptq": 4, "nf4": 4, "fp4": 4}
+
+
 def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:
-    """Return each constraint as float64[n], in its own unit: at most 0 is kept, above 0 is by how much it is broken."""
+    """Return each constraint as float64[n], in its own unit: at most 0 is kept, above 0 is by how much it is broken.
+
+    ``weight_bits`` is broken by plans with four-bit weights where plans with eight or more keep everything else.
+    """
     broken: dict[str, Array] = {}
     if priced.memory_limit_bytes is not None:
         over = np.asarray(priced.memory_bytes - priced.memory_limit_bytes, dtype=np.float64)
@@ -61,6 +69,10 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> di
             if values is None:
                 raise UsageError(f"--limit {key} does not apply to this question", code="NO-SUCH-LIMIT")
             broken[key] = values - limit
+    bits = plans.lookup("quantization", _FEW_BITS, default=float(SAFE_BITS))
+    kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
+    if bool((kept & (bits >= SAFE_BITS)).any()):
+        broken["weight_bits"] = SAFE_BITS - bits
     return broken
 
 

@@ -204,16 +204,16 @@ def precisions(can: Capability, c: Context, pinned: Mapping[str, Any]) -> list[s
     """Return the precisions of ``can`` that device and model allow.
 
     Where a 16-bit type is possible on an accelerator, fp32 and tf32 are left out: they are slower and larger on every matrix
-    unit (each sheet says so), so they could only lengthen the list. Training in fp16 is left out beside bf16: the same rate, and
-    loss scaling on top. ``--fix precision=fp32`` brings them back.
+    unit (each sheet says so), so they could only lengthen the list. fp16 is left out beside bf16: the same rate and size, but it
+    overflows where bf16 does not. ``--fix precision=fp16`` brings them back.
     """
     legal = [p for p in can.precisions if precision_obstacle(p, c.platform, c.model) is None]
     if "precision" in pinned:
         return [p for p in legal if p == pinned["precision"]]
     if not c.platform.is_cpu and any(p in ("bf16", "fp16", "fp8") for p in legal):
         legal = [p for p in legal if p not in ("fp32", "tf32", "fp64")]
-    if c.workload.is_training and "bf16" in legal and "fp16" in legal:
-        legal.remove("fp16")
+        if "bf16" in legal and "fp16" in legal:
+            legal.remove("fp16")
     return legal
 
 
@@ -227,7 +227,7 @@ def _options(can: Capability, c: Context, pinned: Mapping[str, Any], offload: bo
     choices = {
         "execution": _pin(can.executions, pinned, "execution"),
         "precision": precisions(can, c, pinned),
-        "quantization": _pin([q for q in quantizations if _quantization_fits(q, c)], pinned, "quantization"),
+        "quantization": _pin(_usual([q for q in quantizations if _quantization_fits(q, c)], pinned), pinned, "quantization"),
         "recompute": _pin(can.recomputes if training else ["none"], pinned, "recompute"),
         "offload": _pin(offloads, pinned, "offload"),
         "optimizer": _pin(can.optimizers if training else ["none"], pinned, "optimizer"),
@@ -238,6 +238,17 @@ def _options(can: Capability, c: Context, pinned: Mapping[str, Any], offload: bo
     if "optimizer" not in pinned and training and "adamw" in choices["optimizer"]:
         choices["optimizer"] = ["adamw"]
     return [dict(zip(choices, combination, strict=True)) for combination in itertools.product(*choices.values())]
+
+
+def _usual(quantizations: list[str], pinned: Mapping[str, Any]) -> list[str]:
+    """Return the quantizations without those that differ from an earlier one only in how the weights were rounded (awq, gptq)."""
+    if "quantization" in pinned:
+        return quantizations
+    seen: dict[tuple[str, bool], str] = {}
+    for name in quantizations:
+        base, _, way = name.partition("-")
+        seen.setdefault((base, way in ("dynamic", "static")), name)
+    return list(seen.values())
 
 
 def _quantization_fits(name: str, c: Context) -> bool:

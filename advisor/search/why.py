@@ -31,6 +31,7 @@ def reasons(
         _bottleneck(estimate),
         *_precision(model, platform, plan, workload),
         *_parallelism(platform, plan, others),
+        *_quantization(plan),
         *_recompute(plan, estimate, platform),
         *_batch(workload, plan),
         _evidence(estimate),
@@ -53,7 +54,7 @@ def _bottleneck(estimate: Estimate) -> Reason:
     name, value = max(estimate.time_parts_s.items(), key=lambda kv: kv[1], default=("", 0.0))
     text = f"bottleneck {estimate.bottleneck.replace('_', ' ')}: {_BOTTLENECK[estimate.bottleneck]}"
     if name:
-        text += f"; the largest part is {name.replace('_', ' ')}, {format_seconds(value)} or {100 * value / total:.0f} %"
+        text += f"; the largest single part is {name.replace('_', ' ')}, {format_seconds(value)} or {100 * value / total:.0f} %"
     return Reason(code="BOTTLENECK", text=text, value=estimate.bottleneck)
 
 
@@ -74,6 +75,15 @@ def _precision(model: Model, platform: Platform, plan: Plan, workload: Workload)
     return [Reason(code="PRECISION", text=text, value=plan.precision)]
 
 
+def _quantization(plan: Plan) -> list[Reason]:
+    if plan.quantization == "none":
+        return []
+    few = plan.quantization.startswith(("int4", "nf4", "fp4"))
+    text = f"{plan.quantization} weights" + (", because nothing with eight bits or more fits" if few else "")
+    text += ": the output changes a little, so check it on your own task (`--fix quantization=none` leaves it out)"
+    return [Reason(code="QUANTIZATION", text=text, value=plan.quantization)]
+
+
 def _parallelism(platform: Platform, plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
     if platform.devices == 1 and plan.devices == 1:
         return []
@@ -85,9 +95,10 @@ def _parallelism(platform: Platform, plan: Plan, others: Sequence[Candidate]) ->
     text = "parallelism " + (" × ".join(used) or "none")
     if plan.sharding != "none":
         text += f", {plan.sharding} over {plan.shard_degree}"
-    slower = [o for o in others if o.ratio > 1]
+    slower = {f"{o.family} through {o.plan.framework}": o.ratio for o in reversed(others) if o.ratio > 1}
     if slower:
-        text += "; next best: " + "; ".join(f"{o.family} {100 * (o.ratio - 1):.1f} % worse" for o in slower[:3])
+        nearest = sorted(slower.items(), key=lambda pair: pair[1])[:3]
+        text += "; next best: " + "; ".join(f"{name} {100 * (ratio - 1):.1f} % worse" for name, ratio in nearest)
     return [Reason(code="PARALLELISM", text=text, value=f"dp{plan.dp} tp{plan.tp} pp{plan.pp} cp{plan.cp}")]
 
 

@@ -214,7 +214,11 @@ def _excess(ranking: Ranking, row: int) -> str:
         return f"needs more host memory than is known to be there ({format_bytes(need)} on the device fits)"
     if not broken:
         return "slower at the chosen batch"
-    return ", ".join(f"exceeds --limit {name} by {value:.4g}" for name, value in broken.items() if name != "memory_bytes")
+    if set(broken) == {"weight_bits"}:
+        return "four-bit weights change the output, and plans with eight bits or more fit"
+    return ", ".join(
+        f"exceeds --limit {name} by {value:.4g}" for name, value in broken.items() if name not in ("memory_bytes", "weight_bits")
+    )
 
 
 def _nearest(question: Question, ranking: Ranking, calibration: Calibration, best: int | None) -> list[Nearest]:
