@@ -42,8 +42,9 @@ class Numbers:
 class Forward:
     """Seconds at the kernel curves, float64[n]: ``gemm``, ``attention``, ``conv``, ``stream`` (element-wise), and what is counted.
 
+    ``scores``: softmax passes of unfused attention; ``grouped`` and ``depthwise`` are convolutions apart from ``conv``;
     ``kernels``: launches without fusion; ``reduced_bytes``: bytes of one tensor-parallel all-reduce, of which there are ``reduces``;
-    ``flops``; ``stream_kernels``: element-wise launches; ``grouped``: part of ``conv`` with several groups; ``stream_bytes``.
+    ``flops``; ``stream_kernels``: element-wise launches; ``stream_bytes``.
     """
 
     gemm: Floats
@@ -52,6 +53,9 @@ class Forward:
     stream: Floats
     stream_bytes: Floats
     flops: Floats
+    scores: Floats
+    grouped: Floats
+    depthwise: Floats
     kernels: float = 0.0
     stream_kernels: float = 0.0
     reduces: float = 0.0
@@ -59,15 +63,27 @@ class Forward:
 
 
 def forward(
-    model: Model, curves: DeviceCurves, numbers: Numbers, *, batch: Any, query: Any, keys: Any, tp: Any = 1.0, last_only: bool | None = None
+    model: Model,
+    curves: DeviceCurves,
+    numbers: Numbers,
+    *,
+    batch: Any,
+    query: Any,
+    keys: Any,
+    tp: Any = 1.0,
+    last_only: bool | None = None,
+    fused: bool = True,
 ) -> Forward:
     """Return the forward pass of ``batch`` sequences (images) with ``query`` new tokens each against ``keys`` tokens.
 
-    ``last_only``: the head sees one token of a sequence (default: for decoders). For convolutional models query and keys are 1.
+    ``last_only``: the head sees one token of a sequence (default: for decoders); ``fused`` False: attention as two products and a
+    softmax between them. For convolutional models query and keys are 1.
     """
     b, q, s, t = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, query, keys, tp))
     zero = np.zeros(b.shape)
-    work = Forward(gemm=zero, attention=zero, conv=zero, stream=zero, stream_bytes=zero, flops=zero)
+    work = Forward(
+        gemm=zero, attention=zero, conv=zero, stream=zero, stream_bytes=zero, flops=zero, scores=zero, grouped=zero, depthwise=zero
+    )
     last = model.kind == "decoder" if last_only is None else last_only
     for block in model.blocks:
         own = q if block.tokens_per_sample is None else np.full(b.shape, float(block.tokens_per_sample))
@@ -78,7 +94,7 @@ def forward(
                 mine = b * float(op.tokens_per_sample) if op.tokens_per_sample is not None else tokens
                 _gemm(work, op, curves, numbers, mine, t, times)
             elif isinstance(op, Attention):
-                _attention(work, op, curves, numbers, b, own, s, t, times)
+                _attention(work, op, curves, numbers, b, own, s, t, times, fused)
             elif isinstance(op, Conv):
                 _conv(work, op, curves, numbers, b, times)
             else:
@@ -117,7 +133,16 @@ def _gemm(w: Forward, op: Gemm, curves: DeviceCurves, numbers: Numbers, tokens: 
 
 
 def _attention(
-    w: Forward, op: Attention, curves: DeviceCurves, numbers: Numbers, b: Floats, q: Floats, s: Floats, tp: Floats, times: float
+    w: Forward,
+    op: Attention,
+    curves: DeviceCurves,
+    numbers: Numbers,
+    b: Floats,
+    q: Floats,
+    s: Floats,
+    tp: Floats,
+    times: float,
+    fused: bool,
 ) -> None:
     query = q if op.tokens_per_sample is None else np.full(b.shape, float(op.tokens_per_sample))
     keys = np.maximum(s, query) if op.keys_per_sample is None else np.full(b.shape, float(op.keys_per_sample))
@@ -126,6 +151,14 @@ def _attention(
     heads, kv = np.ceil(op.heads / tp), np.ceil(op.kv_heads / tp)
     width = (op.head_dim + op.value_dim) / 2.0
     dtype = numbers.compute if numbers.compute in ("fp32", "tf32", "fp64") else ("fp16" if numbers.compute == "fp16" else "bf16")
+    if not fused:
+        rows = b * heads * query
+        products = gemm_seconds(curves, rows, keys, width, dtype) + gemm_seconds(curves, rows, width, keys, dtype)
+        w.attention = w.attention + times * products
+        w.scores = w.scores + times * 4.0 * stream_seconds(curves, rows * keys * numbers.activation_bytes)
+        w.flops = w.flops + times * 4.0 * rows * keys * width
+        w.kernels += 5.0 * times
+        return
     seconds = attention_seconds(
         curves, batch=b, heads=heads, kv_heads=kv, query=query, keys=keys, head_dim=width, causal=op.causal, dtype=dtype
     )
@@ -153,7 +186,12 @@ def _conv(w: Forward, op: Conv, curves: DeviceCurves, numbers: Numbers, b: Float
         stride=float(op.stride),
         dtype=numbers.compute,
     )
-    w.conv = w.conv + times * seconds
+    if op.groups == 1:
+        w.conv = w.conv + times * seconds
+    elif op.groups == op.in_channels:
+        w.depthwise = w.depthwise + times * seconds
+    else:
+        w.grouped = w.grouped + times * seconds
     w.flops = w.flops + times * 2.0 * b * op.out_h * op.out_w * op.out_channels * (op.in_channels / op.groups) * area
     w.kernels += times
 

@@ -59,8 +59,8 @@ class Terms:
 def numbers_of(precision: str, quantization: str) -> Numbers:
     """Return how a plan holds its numbers.
 
-    fp8 and static or dynamic int8 multiply in 8 bits, fp8 and fp4 keep the cache in 8 bits too; int8, int4 and nf4 alone are weight-only. Four-bit weights carry a 16-bit scale
-    for each group of 128 (AWQ, GPTQ) or 64 (nf4).
+    fp8 and static or dynamic int8 multiply in 8 bits, fp8 and fp4 keep the cache in 8 bits too; int8, int4 and nf4 alone are
+    weight-only. Four-bit weights carry a 16-bit scale for each group of 128 (AWQ, GPTQ) or 64 (nf4).
     """
     if quantization in ("fp8", "fp4") or precision in ("fp8", "fp4"):
         kind = "fp4" if "fp4" in (quantization, precision) else "fp8"
@@ -119,7 +119,7 @@ def _pass(
         hand_on = collective_seconds("p2p", size / tp, np.where(pp > 1, 2.0, 1.0), platform.tiers, curves, stride=tp)
         network = network + np.maximum(pp - 1.0, 0.0) * hand_on
     return {
-        "gemm": work.gemm + work.conv,
+        "gemm": work.gemm + work.conv + work.grouped + work.depthwise,
         "attention": work.attention,
         "stream": work.stream,
         "network": network,

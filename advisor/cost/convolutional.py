@@ -1,0 +1,239 @@
+"""Steps of convolutional and encoder models under a framework's stack: terms at the kernel curves, composed linearly.
+
+``price_convolutional`` prices training plans of convolutional networks; ``step_terms`` and ``compose_step`` also serve the scores on
+published measurements of vision and BERT-class models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from advisor.cost.calibration import Calibration
+from advisor.cost.curves import DeviceCurves, collective_seconds, curves_for, stream_seconds
+from advisor.cost.energy import energy_j
+from advisor.cost.forward import Numbers, forward
+from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.stacks import POWER, Stack, stack_for
+from advisor.cost.uncertainty import sigma
+from advisor.hardware.platform import Evidence, Platform
+from advisor.model.records import Model
+from advisor.plan.records import Workload
+from advisor.plan.table import PlanTable
+from advisor.units import GIB, MIB
+
+Floats = npt.NDArray[np.float64]
+
+CAUSES: Mapping[str, str] = {
+    "convolution": "compute",
+    "gemm": "compute",
+    "elementwise": "memory_bandwidth",
+    "optimizer": "memory_bandwidth",
+    "data_parallel": "communication",
+    "launch": "launch",
+    "fixed": "input",
+}
+#: Bytes an optimizer moves for each parameter: weights, gradients and states read and written (fp32 states; SGD keeps one, AdamW two).
+_OPTIMIZER_BYTES: Mapping[str, float] = {"adamw": 28.0, "adam8bit": 18.0, "sgd": 20.0, "none": 0.0}
+_STATE_BYTES: Mapping[str, float] = {"adamw": 8.0, "adam8bit": 2.0, "sgd": 4.0, "none": 0.0}
+#: Framework, context and library workspaces of a training process.
+_CONTEXT_BYTES = 0.9 * GIB
+_WORKSPACE_BYTES = 512.0 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class StepTerms:
+    """Linear terms of a step, float64[n] seconds at the curves; ``kernels`` counts launches of the forward pass."""
+
+    gemm: Floats
+    dense: Floats
+    grouped: Floats
+    depthwise: Floats
+    stream: Floats
+    scores: Floats
+    kernels: Floats
+    optimizer: Floats
+    optimizer_kernels: float
+    reduce: Floats
+    training: bool
+    flops: Floats
+    micro: Floats
+
+    def __len__(self) -> int:
+        return len(self.gemm)
+
+
+def step_terms(
+    model: Model,
+    curves: DeviceCurves,
+    platform: Platform,
+    numbers: Numbers,
+    *,
+    batch: Any,
+    seq: Any,
+    training: bool,
+    devices: Any = 1.0,
+    micro_batches: Any = 1.0,
+    optimizer: str = "adamw",
+) -> StepTerms:
+    """Return the terms of a step over ``batch`` samples a device and micro-batch; the gradient is reduced once a step.
+
+    Times are of one micro-batch, except ``optimizer`` and ``reduce``, which are of one step.
+    """
+    b, s, n, micro = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, seq, devices, micro_batches))
+    work = forward(model, curves, numbers, batch=b, query=s, keys=s, last_only=False, fused=False)
+    parameters = float(model.parameters)
+    zero = np.zeros(b.shape)
+    update, reduced = zero, zero
+    tensors = sum(op.count * block.repeat for block in model.blocks for op in block.operators)
+    if training:
+        update = stream_seconds(curves, np.full(b.shape, parameters * _OPTIMIZER_BYTES.get(optimizer, 28.0)))
+        if platform.tiers:
+            reduced = collective_seconds("all_reduce", parameters * numbers.activation_bytes, n, platform.tiers, curves)
+    return StepTerms(
+        gemm=work.gemm + work.attention,
+        dense=work.conv,
+        grouped=work.grouped,
+        depthwise=work.depthwise,
+        stream=work.stream,
+        scores=work.scores,
+        kernels=np.full(b.shape, work.kernels),
+        optimizer=update,
+        optimizer_kernels=float(tensors),
+        reduce=reduced,
+        training=training,
+        flops=work.flops,
+        micro=micro,
+    )
+
+
+def compose_step(t: StepTerms, stack: Stack) -> dict[str, Floats]:
+    """Return the named parts of a step (all its micro-batches) under a stack; they add up to it."""
+    v = stack.values
+    passes = 1.0 + (v["backward"] if t.training else 0.0)
+    products = v["matrix"] * v["width"] * (3.0 if t.training else 1.0)
+    parts = {
+        "convolution": t.micro * products * (v["dense"] * t.dense + v["grouped"] * t.grouped + v["depthwise"] * t.depthwise),
+        "gemm": t.micro * products * t.gemm,
+        "elementwise": t.micro * passes * (v["passes"] * t.stream + v["scores"] * t.scores),
+        "optimizer": t.optimizer,
+    }
+    device: Floats = sum(parts.values(), start=np.zeros(len(t)))
+    host = v["kernel_s"] * (t.micro * t.kernels * passes + (t.optimizer_kernels if t.training else 0.0))
+    parts["launch"] = (device**POWER + host**POWER) ** (1.0 / POWER) - device
+    parts["data_parallel"] = v["reduce"] * t.reduce
+    parts["fixed"] = np.full(len(t), v["start_s"])
+    return parts
+
+
+def price_convolutional(model: Model, workload: Workload, platform: Platform, plans: PlanTable, calibration: Calibration) -> PricedTable:
+    """Return the predictions of training plans of a convolutional model (data parallel, accumulation)."""
+    n = len(plans)
+    parts = {name: np.zeros(n) for name in CAUSES}
+    flops, peak, spread = np.zeros(n), np.ones(n), np.zeros(n)
+    evidence: list[Evidence] = []
+    used: list[str] = []
+    batch, micro, devices = plans.ints("micro_batch"), plans.ints("grad_accumulation"), plans.ints("devices")
+    for rows, (framework, precision, optimizer, threads) in _groups(plans, platform):
+        curves = curves_for(platform, framework, calibration, threads)
+        stack = stack_for(calibration, framework, curves.generation, precision)
+        numbers = Numbers(compute=precision, weight_bytes=2.0 if precision in ("fp16", "bf16") else 4.0)
+        terms = step_terms(
+            model,
+            curves,
+            platform,
+            numbers,
+            batch=batch[rows],
+            seq=1.0,
+            training=True,
+            devices=plans.ints("dp")[rows],
+            micro_batches=micro[rows],
+            optimizer=optimizer,
+        )
+        for name, seconds in compose_step(terms, stack).items():
+            parts[name][rows] = seconds
+        flops[rows], peak[rows] = 3.0 * terms.flops * micro[rows], curves.peak(precision)
+        known: Evidence = stack.evidence if curves.local is None else curves.local.evidence
+        evidence.append(known)
+        spread[rows] = _sigma(calibration, known)
+        if curves.local is not None:
+            used.extend(curves.local.measurements)
+    time = sum(parts.values(), start=np.zeros(n))
+    held = training_memory(model, plans)
+    total = sum(held.values(), start=np.zeros(n))
+    limit = float(platform.memory_bytes) if platform.memory_bytes else None
+    samples = batch * micro * plans.ints("dp")
+    busy = (time - parts["launch"] - parts["fixed"] - parts["data_parallel"]) / np.maximum(time, 1e-12)
+    order: tuple[Evidence, ...] = ("measured", "calibrated", "transferred", "spec")
+    causes = np.zeros((len(BOTTLENECKS), n))
+    for name, seconds in parts.items():
+        causes[BOTTLENECKS.index(CAUSES[name])] += seconds
+    return PricedTable(
+        time_s=time,
+        time_parts=parts,
+        memory_bytes=total,
+        memory_parts=held,
+        memory_limit_bytes=limit,
+        fits=np.ones(n, dtype=bool) if limit is None else total <= limit,
+        throughput=samples / time,
+        throughput_unit="images/s" if model.sample == "image" else "samples/s",
+        tokens_per_s_per_device=samples / time / devices,
+        mfu=flops / time / peak,
+        energy_j=energy_j(platform, time, busy, devices),
+        cost_usd=None if platform.usd_per_device_hour is None else time * devices * platform.usd_per_device_hour / 3600.0,
+        sigma_log=spread,
+        memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.15)),
+        evidence=max(evidence, key=order.index, default="spec"),
+        bottleneck=np.asarray(causes.argmax(axis=0), dtype=np.int8),
+        measurements=tuple(dict.fromkeys(used)),
+    )
+
+
+#: The name under which ``price`` asks for it.
+price_training_convolutional = price_convolutional
+
+
+def training_memory(model: Model, plans: PlanTable) -> dict[str, Floats]:
+    """Return memory parts in bytes per device of training a convolutional model."""
+    parameters = float(model.parameters)
+    narrow = plans.equals("precision", "fp16") | plans.equals("precision", "bf16")
+    element = np.where(narrow, 2.0, 4.0)
+    share = np.maximum(plans.ints("shard_degree"), 1.0)
+    kept = float(sum(b.activation_elements_per_token * b.repeat for b in model.blocks))
+    states = plans.lookup("optimizer", _STATE_BYTES, 8.0)
+    full = plans.equals("recompute", "full")
+    # With full recomputation the inputs of the blocks stay, about the square root of all activations beside one block's own.
+    live = np.where(full, 2.0 * kept / np.sqrt(max(len(model.blocks), 1)), kept)
+    return {
+        "weights": parameters * (element + np.where(narrow, 4.0, 0.0)) * np.ones(len(plans)),
+        "gradients": parameters * element,
+        "optimizer_states": parameters * states / share,
+        "activations": plans.ints("micro_batch") * live * element,
+        "workspace": np.full(len(plans), _WORKSPACE_BYTES),
+        "context": np.full(len(plans), _CONTEXT_BYTES),
+    }
+
+
+def _sigma(calibration: Calibration, evidence: Evidence) -> float:
+    fitted = calibration.section("classic").get("sigma", {}).get(evidence)
+    return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
+
+
+def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, int]]]:
+    """Return row indices and (framework, precision, optimizer, threads) of each group of plans priced together."""
+    if not len(plans):
+        return []
+    names = ("framework", "precision", "optimizer")
+    threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
+    keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
+    unique, back = np.unique(keys, axis=1, return_inverse=True)
+    back = np.asarray(back).ravel()
+    found = []
+    for index in range(unique.shape[1]):
+        framework, precision, optimizer = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
+        found.append((np.flatnonzero(back == index), (framework, precision, optimizer, int(unique[3, index]) or platform.threads)))
+    return found
