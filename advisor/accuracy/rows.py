@@ -124,20 +124,25 @@ def _model(
         except AdvisorError:
             return "the model's sizes are not stated and its name is not known"
     parameters = None if billions is None else billions * 1e9
-    if ffn is None and re.search("llama|internlm|qwen|baichuan|mistral", name, re.IGNORECASE):
+    gated = True if re.search("llama|internlm|qwen|baichuan|mistral", name, re.IGNORECASE) else None
+    if ffn is None and gated:
         # The gated families' width: 8/3 of hidden, rounded up to a multiple of 256 (Touvron et al. 2023).
         ffn = -(-8 * hidden // 3 // 256) * 256
     if vocab is None and parameters is not None:
-        vocab = _vocab_left(layers, hidden, heads, kv_heads, ffn, seq, parameters)
+        vocab = _vocab_left(layers, hidden, heads, kv_heads, ffn, seq, parameters, gated)
     try:
-        return transformer_from_shape(layers, hidden, heads, kv_heads, ffn, vocab, seq, parameters=parameters, name=name or None)
+        return transformer_from_shape(
+            layers, hidden, heads, kv_heads, ffn, vocab, seq, gated_mlp=gated, parameters=parameters, name=name or None
+        )
     except AdvisorError as error:
         return error.message
 
 
-def _vocab_left(layers: int, hidden: int, heads: int, kv_heads: int | None, ffn: int | None, seq: int, parameters: float) -> int | None:
+def _vocab_left(
+    layers: int, hidden: int, heads: int, kv_heads: int | None, ffn: int | None, seq: int, parameters: float, gated: bool | None
+) -> int | None:
     """Return the vocabulary that explains what the layers leave of a printed parameter count; None if it explains nothing."""
-    base = transformer_from_shape(layers, hidden, heads, kv_heads, ffn, 1, seq)
+    base = transformer_from_shape(layers, hidden, heads, kv_heads, ffn, 1, seq, gated_mlp=gated)
     left = parameters - base.parameters
     for tables in (1, 2):
         rows = left / (tables * hidden)
@@ -167,8 +172,8 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
     accumulation = whole(row.get("grad_accum")) if row.get("framework", "").startswith("vTrain") else None
     per_replica = batch / dp
     if framework == "torchtitan" and pp > 1:
-        # Its local batch is that of a data-parallel rank, cut into pipeline micro-batches of one sequence.
-        micro = 1
+        # Its local batch is that of a data-parallel rank, cut into as many pipeline micro-batches as there are stages.
+        micro = max(1, micro // pp)
     accumulation = max(1, round(per_replica / micro))
     precision = software.precision_of(row.get("precision", ""), framework, platform.profile.dense_tflops)
     sharding = software.sharding_of(row.get("zero_stage_or_fsdp", ""), framework)
@@ -192,7 +197,7 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
         sharding=sharding.kind,
         shard_degree=degree,
         sequence_parallel=sp and tp > 1,
-        recompute=software.recompute_of(row.get("activation_checkpointing", "")),
+        recompute=software.recompute_of(row.get("activation_checkpointing", ""), framework),
         offload="params"
         if "full cpu" in offload or "param:y" in offload
         else "optimizer"

@@ -37,8 +37,9 @@ _FRAMEWORKS: tuple[tuple[str, str], ...] = (
     ("deepspeed", "deepspeed"),
     ("pytorch", "torch"),
 )
-#: Frameworks whose tensor parallelism always comes with sequence parallelism (NeMo and torchtitan recipes, nanotron REDUCE_SCATTER mode).
-SEQUENCE_PARALLEL = frozenset({"megatron-tuned", "torchtitan", "nanotron", "megatron-plain"})
+#: Frameworks whose tensor parallelism always comes with sequence parallelism (NeMo and torchtitan recipes, nanotron REDUCE_SCATTER mode,
+#: XLA shards activations over the tensor axis).
+SEQUENCE_PARALLEL = frozenset({"jax", "megatron-tuned", "torchtitan", "nanotron", "megatron-plain"})
 #: Sequence length of the recipes a table refers to without printing it: torchtitan ``train_configs/llama3_*.toml`` (8192);
 #: nanotron's benchmark of "The Ultra-Scale Playbook" (256 sequences of 4096 tokens, about 1M tokens a batch).
 RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
@@ -110,9 +111,9 @@ def sharding_of(text: str, framework: str) -> Sharding:
     return Sharding("none")
 
 
-def recompute_of(text: str) -> str:
-    """Return none, selective or full; a blank column means none."""
-    lower = text.lower()
+def recompute_of(text: str, framework: str) -> str:
+    """Return none, selective or full; a blank column means the framework's recipes: selective in torchtitan, else none."""
+    lower = text.lower() or ("selective" if framework == "torchtitan" else "")
     if "full" in lower:
         return "full"
     return "selective" if "selective" in lower or "minimal" in lower else "none"

@@ -45,6 +45,10 @@ _TRAIT_COLUMNS = (
     "overlap_expert",
     "balanced_context",
     "selective_products",
+    "working_gradient_bytes",
+    "bucket_bytes",
+    "gathers_once",
+    "dropout",
     "logit_kept_bytes",
     "keeps_gate_product",
     "stored_weight_bytes",
@@ -70,6 +74,14 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
             table[name][rows] = getattr(work, name)[inverse]
         for name in _TRAIT_COLUMNS:
             traits_table[name][rows] = float(getattr(traits, name))
+        if key["precision"] != "fp16" and traits.gradient_bytes_bf16 is not None:
+            traits_table["gradient_bytes"][rows] = traits.gradient_bytes_bf16
+        if dtype_bytes(key["precision"]) < 2:
+            traits_table["kept_activations"][rows] = traits.kept_activations * traits.kept_activations_fp8
+            if traits.stored_weight_bytes_fp8 is not None:
+                traits_table["stored_weight_bytes"][rows] = traits.stored_weight_bytes_fp8
+        working = traits.working_gradient_bytes if key["precision"] == "fp16" else traits.working_gradient_bytes_bf16
+        traits_table["working_gradient_bytes"][rows] = working
         device["bandwidth"][rows] = curves.memory_bytes_per_s * curves.stream.efficiency
         device["peak"][rows] = curves.peak(key["precision"])
         device["power"][rows] = power_share(platform.profile, curves)
@@ -176,6 +188,8 @@ def _plan_columns(plans: PlanTable, platform: Platform) -> dict[str, Floats]:
     columns["optimizer_8bit"] = plans.equals("optimizer", "adam8bit") * 1.0
     columns["nodes"] = np.maximum(np.ceil(columns["devices"] / platform.devices_per_node), 1.0)
     columns["host_link"] = np.full(len(plans), platform.host_link_bytes_per_s or 16e9)
+    columns["memory_limit"] = np.full(len(plans), float(platform.memory_bytes) if platform.memory_bytes else np.inf)
+    columns["on_gpu"] = np.full(len(plans), float(platform.profile.target in ("cuda", "rocm")))
     columns["unfused"] = plans.equals("attention", "math") * 1.0
     return columns
 

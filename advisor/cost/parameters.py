@@ -54,7 +54,16 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("traffic.fused", 1.2, 0.7, 3.0, "ratio", _TRAFFIC, "prior: bias, activation, dropout and residual fused", 0.3),
     _p("traffic.compiled", 1.0, 0.5, 2.5, "ratio", _TRAFFIC, "prior: Inductor, XLA", 0.3),
     _p("traffic.xla", 0.7, 0.3, 2.0, "ratio", _TRAFFIC, "prior: XLA fuses element-wise work into products", 0.3),
-    _p("host.kernel_s", 1e-5, 2e-6, 6e-5, "s", "Host time to launch one kernel from eager PyTorch", "prior: 5-10 us an operator", 0.3),
+    _p(
+        "host.kernel_s",
+        2e-5,
+        2e-6,
+        6e-5,
+        "s",
+        "Host time of one kernel of an eager layer: Python, dispatch, launch",
+        "prior: forward of an eager Megatron layer takes the host 0.5 to 0.8 ms",
+        0.3,
+    ),
     _p(
         "host.micro_batch_s",
         1e-3,
@@ -80,7 +89,7 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("traffic.logits", 1.0, 0.4, 2.5, "ratio", "Bytes moved by loss and its gradient over the passes counted", "prior", 0.25),
     _p(
         "host.autograd",
-        0.6,
+        0.9,
         0.2,
         1.5,
         "ratio",
@@ -98,7 +107,7 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "prior: no tensor cores for odd strides",
         0.4,
     ),
-    _p("host.join", 4.0, 1.3, 20.0, "exponent", "How sharply the slower of host and device decides a micro-batch (p-norm)", "prior", 0.4),
+    _p("host.join", 3.0, 1.3, 20.0, "exponent", "How sharply the slower of host and device decides a micro-batch (p-norm)", "prior", 0.4),
     _p(
         "host.boundary_s",
         3e-4,

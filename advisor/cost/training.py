@@ -144,7 +144,7 @@ def _gathers(t: Terms, k: Calibration, forward: Floats, backward: Floats, comm: 
     """Exposed seconds of gathering sharded weights for each pass, and of reducing gradients where that follows every micro-batch."""
     gamma, gather = k["contention"], comm("gather")
     reduce_ = comm("scatter") * t.reduces_each_micro_batch
-    used = t.sharded_weights > 0
+    used = (t.sharded_weights > 0) & ((t.gathers_once == 0) | (t.pp == 1))
     first = np.where(used, beside(forward, gather, t.overlap_parameters, gamma), 0.0)
     second = np.where(used, beside(backward, gather + reduce_, t.overlap_parameters, gamma), 0.0)
     return first, second
@@ -212,7 +212,8 @@ def _once_a_step(t: Terms, k: Calibration, parts: dict[str, Floats], stage: dict
     gamma = k["contention"]
     gradient = beside(stage["last_backward"], comm("gradient"), t.overlap_gradients, gamma)
     update = beside(stage["first_forward"], comm("update"), t.overlap_parameters, gamma)
-    late = np.where(t.reduces_each_micro_batch > 0, 0.0, comm("scatter")) + comm("replica")
+    once = (t.gathers_once > 0) & (t.pp > 1)
+    late = np.where((t.reduces_each_micro_batch > 0) & ~once, 0.0, comm("scatter")) + comm("replica") + np.where(once, comm("gather"), 0.0)
     sharded = np.where(t.sharded_weights > 0, beside(stage["last_backward"], late, t.overlap_gradients, gamma), 0.0)
     parts["data_parallel"] = gradient + update + sharded
     shard = np.where(t.sharded_states > 0, np.maximum(t.shard_degree, 1.0), 1.0)

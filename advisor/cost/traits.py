@@ -24,8 +24,15 @@ class Traits:
 
     fusion: Fusion = "fused"
     gradient_bytes: float = 4.0
+    gradient_bytes_bf16: float | None = None
+    """The same in bf16, where sums need fp32; None means ``gradient_bytes``."""
+    bucket_bytes: float = 0.0
+    """Fixed communication buckets (DeepSpeed ``reduce_bucket_size`` and ``allgather_bucket_size``, 5e8 elements each)."""
+    gathers_once: bool = False
+    """Under pipeline parallelism, sharded weights stay gathered over the step (torchtitan: reshard_after_forward only without pipeline)."""
     working_gradient_bytes: float = 0.0
     """16-bit gradients beside the accumulated ones (0 where the weight-gradient product adds into the buffer)."""
+    working_gradient_bytes_bf16: float = 0.0
     overlap_gradients: float = 1.0
     overlap_parameters: float = 1.0
     """Gathering of parameters (ZeRO-1 after the update, ZeRO-3 per layer) beside computation."""
@@ -46,6 +53,11 @@ class Traits:
     """Bytes of a stored weight under 16-bit training (4 where the sharded or replicated weights themselves are fp32)."""
     master_bytes: float = 4.0
     """Bytes of the optimizer's own copy of a weight."""
+    dropout: bool = False
+    """Whether dropout masks are kept (the recipes of 2019 to 2022 trained with dropout)."""
+    kept_activations_fp8: float = 1.0
+    """Kept activations in 8-bit training over 16-bit training: Transformer Engine keeps the inputs of its products in 8 bits."""
+    stored_weight_bytes_fp8: float | None = None
     kept_activations: float = 1.0
     """Kept activations over those of the fused implementation (type casts keep copies)."""
     optimizer_bytes: float = 30.0
@@ -66,10 +78,16 @@ class Traits:
 
 GENERIC: Final = Traits()
 
-_MEGATRON: Final = Traits(keeps_gate_product=False)
-_MEGATRON_2021: Final = Traits(overlap_gradients=0.0, overlap_parameters=0.0, logit_passes_bytes=48.0, gradient_bytes=2.0)
+_MEGATRON: Final = Traits(keeps_gate_product=False, kept_activations_fp8=0.84)
+_MEGATRON_2021: Final = Traits(
+    dropout=True, gradient_bytes_bf16=4.0, overlap_gradients=0.0, overlap_parameters=0.0, logit_passes_bytes=48.0, gradient_bytes=2.0
+)
 _DEEPSPEED: Final = Traits(
+    dropout=True,
     fusion="eager",
+    gradient_bytes_bf16=4.0,
+    working_gradient_bytes_bf16=2.0,
+    bucket_bytes=2e9,
     overlap_gradients=1.0,
     overlap_parameters=1.0,
     gradient_bytes=2.0,
@@ -79,6 +97,7 @@ _DEEPSPEED: Final = Traits(
 )
 _TORCH: Final = Traits(
     fusion="eager",
+    gathers_once=True,
     pads_vocab=False,
     balanced_context=False,
     selective_products=0.45,
@@ -115,22 +134,30 @@ _XLA: Final = replace(
 #: Megatron-DeepSpeed (BigScience fork), PyTorch FSDP documentation, torchtitan README, InternEvo configuration guide, MaxText README.
 TRAITS: Final[dict[str, Traits]] = {
     "megatron": _MEGATRON,
-    "megatron-tuned": replace(_MEGATRON, overlap_tensor=0.7, overlap_pipeline=0.8, overlap_expert=0.5, host_factor=0.5),
+    "megatron-tuned": replace(
+        _MEGATRON,
+        overlap_tensor=0.7,
+        overlap_pipeline=0.8,
+        overlap_expert=0.5,
+        host_factor=0.5,
+        gradient_bytes=2.0,
+        stored_weight_bytes_fp8=1.0,
+    ),
     "megatron-2021": _MEGATRON_2021,
-    "megatron-deepspeed": _MEGATRON_2021,
+    "megatron-deepspeed": replace(_MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9),
     # Every exchange waits: the setting of profiling runs.
     "megatron-plain": replace(_MEGATRON, overlap_gradients=0.0, overlap_parameters=0.0, overlap_context=0.0),
     # 3D-parallel code of unstated origin that keeps the vocabulary as it is on one tensor-parallel rank.
     "unnamed-3d": replace(_MEGATRON_2021, pads_vocab=False),
     "deepspeed": _DEEPSPEED,
     "torch": _TORCH,
-    "llm-foundry": replace(_TORCH, gradient_bytes=4.0, logit_kept_bytes=14.0),
-    "torchtitan": replace(_TORCH, logit_kept_bytes=14.0),
+    "llm-foundry": replace(_TORCH, logit_passes_bytes=10.0, logit_kept_bytes=4.0),
+    "torchtitan": replace(_TORCH, logit_kept_bytes=12.5),
     "torchtune": replace(_TORCH, stored_weight_bytes=2.0, gradient_bytes=2.0),
     "nanotron": replace(
         _MEGATRON_2021, gradient_bytes=4.0, fusion="eager", keeps_gate_product=True, kernels_forward=35.0, kernels_backward=55.0
     ),
-    "internevo": replace(_MEGATRON_2021, overlap_gradients=1.0, overlap_parameters=1.0),
+    "internevo": replace(_MEGATRON_2021, dropout=False, gradient_bytes_bf16=2.0, overlap_gradients=1.0, overlap_parameters=1.0),
     "libai": replace(_MEGATRON_2021, host_factor=0.5),
     "jax": _XLA,
     "flash-attn": replace(_TORCH, fusion="fused", kernels_forward=24.0, kernels_backward=36.0, reduces_each_micro_batch=False),

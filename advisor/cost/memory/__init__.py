@@ -22,6 +22,10 @@ Floats = npt.NDArray[np.float64]
 OUTSIDE = ("allocator_reserve", "context", "communicators")
 
 
+#: Share of the allocated bytes that fragmentation costs even when memory is short.
+TIGHT_RESERVE = 0.04
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Bytes per device by part, float64[n]; they add up to ``device``."""
@@ -50,10 +54,12 @@ def memory(t: Terms, k: Calibration) -> Memory:
     fuller = sum(last.values(), start=np.zeros(len(t))) > sum(first.values(), start=np.zeros(len(t)))
     parts = {name: np.where(fuller & (t.pp > 1), last[name], first[name]) for name in first}
     allocated = sum(parts.values(), start=np.zeros(len(t)))
-    parts["allocator_reserve"] = allocated * k["memory.reserved"]
     groups = (t.tp > 1) * 1.0 + (t.cp > 1) + (t.dp > 1) + (t.pp > 1) + (t.ep > 1)
-    parts["context"] = np.full(len(t), k["memory.context_bytes"])
+    parts["context"] = t.on_gpu * k["memory.context_bytes"]
     parts["communicators"] = groups * k["memory.channel_bytes"]
+    # The caching allocator returns what it holds in reserve before a run fails: the reserve shrinks to what fragmentation needs.
+    room = np.maximum(t.memory_limit - allocated - parts["context"] - parts["communicators"], TIGHT_RESERVE * allocated)
+    parts["allocator_reserve"] = np.minimum(allocated * k["memory.reserved"], room)
     return Memory(parts)
 
 
@@ -73,6 +79,7 @@ def _stage(t: Terms, k: Calibration, *, first: bool) -> dict[str, Floats]:
     # The two peaks do not fall together: logits are gone when the first layer runs backward.
     parts["logits"] = logits
     parts["working_set"] = np.maximum(working - logits, 0.0)
-    parts["communication_buffers"] = k["memory.buffers"] * np.where(t.sharded_weights > 0, 0.0, params)
+    buckets = np.where((t.dp > 1) & (t.bucket_bytes > 0), np.minimum(t.bucket_bytes, 4.0 * params), k["memory.buffers"] * params)
+    parts["communication_buffers"] = np.where(t.sharded_weights > 0, 0.0, buckets)
     parts["workspace"] = np.full(len(t), k["memory.workspace_bytes"])
     return parts

@@ -17,7 +17,7 @@ from advisor.plan.records import Workload
 Floats = npt.NDArray[np.float64]
 
 #: What torch's per-operator selective checkpointing keeps of a layer: every other matrix product and the attention output.
-_SELECTIVE_FUSED = 0.55
+_SELECTIVE_FUSED = 0.43
 
 
 def kept_columns(model: Model, workload: Workload, c: dict[str, Floats]) -> dict[str, Floats]:
@@ -59,7 +59,7 @@ def _per_token(block: Block, c: dict[str, Floats], width: Floats) -> Floats:
     split = block.activation_elements_split_per_token - (1.0 - c["keeps_gate_product"]) * _gate_width(block)
     rest = block.activation_elements_per_token - block.activation_elements_split_per_token
     kept = (split / c["tp"] + rest / divided) * width * c["kept_activations"]
-    return kept + block.activation_mask_bytes_per_token / divided
+    return kept + c["dropout"] * block.activation_mask_bytes_per_token / divided
 
 
 def _gate_width(block: Block) -> float:

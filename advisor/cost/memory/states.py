@@ -21,10 +21,14 @@ def states(t: Terms, params: Floats) -> dict[str, Floats]:
     """Return bytes of ``weights``, ``gradients``, ``optimizer_states`` and ``gather_buffers`` for a stage of ``params`` parameters."""
     shard = np.maximum(t.shard_degree, 1.0)
     whole_weights = np.where(t.sharded_weights > 0, shard, 1.0)
+    kept = t.gathers_once * (t.pp > 1) * t.sharded_weights
     stored = np.where(t.full_precision > 0, 4.0, t.stored_weight_bytes)
     stored = np.where(t.adapter > 0, t.frozen_bytes, stored)
     trained = np.where(t.adapter > 0, t.trained_params, params)
-    gradient = np.where(t.full_precision > 0, 4.0, t.gradient_bytes) * trained / np.where(t.sharded_gradients > 0, shard, 1.0)
+    gradient = (
+        np.where(t.full_precision > 0, 4.0, t.gradient_bytes) * trained / np.where((t.sharded_gradients > 0) & (kept == 0), shard, 1.0)
+    )
+    gradient = gradient + t.working_gradient_bytes * trained
     master = np.where(t.full_precision > 0, 0.0, t.master_bytes)
     moments = np.where(t.optimizer_8bit > 0, 2.0, 8.0)
     optimizer = (master + moments) * trained / np.where(t.sharded_states > 0, shard, 1.0)
@@ -32,6 +36,7 @@ def states(t: Terms, params: Floats) -> dict[str, Floats]:
     # Fully sharded: the layer at work and the one fetched ahead, and the root's own tables, whole and in working precision.
     gathered = np.where(t.sharded_weights > 0, (2.0 * t.layer_params + edges) * t.weight_bytes + t.layer_params * t.gradient_bytes, 0.0)
     gathered = np.where(shard > 1, gathered, np.where((t.sharded_weights > 0) & (stored > t.weight_bytes), gathered, 0.0))
+    gathered = np.where(kept > 0, t.weight_bytes * params, gathered)
     on_device = 1.0 - t.offload_params
     return {
         "weights": stored * params / whole_weights * on_device,
