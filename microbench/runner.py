@@ -86,6 +86,8 @@ class _Round:
         benchmark = self.known.get(case.benchmark)
         if benchmark is None:
             return self._failed(case, "unsupported", f"unknown benchmark {case.benchmark!r}", begin)
+        if not self.backend.dtypes.get(case.benchmark):
+            return self._failed(case, "unsupported", f"the {self.backend.name} backend has no {case.benchmark}", begin)
         if left <= 0:
             return self._failed(case, "timeout", OUT_OF_TIME, begin)
         # A slow case may take several shares: others are faster than theirs.

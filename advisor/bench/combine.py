@@ -71,15 +71,16 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
     value, low, high = later_run([float(line["value"]) for line in good], DRIFT[metric] * (DISTURBED if disturbed else 1.0))
     last = good[-1]
     run_low, run_high = (statistics.median(float(line[name]) for line in good) for name in ("run_low", "run_high"))
+    run_low, run_high = min(run_low, value), max(run_high, value)
     samples = [float(s) for line in good for s in line["sample_seconds"]]
     return _measurement(
         last,
         device_id,
         value=value,
-        low=low,
-        high=high,
-        run_low=min(run_low, value),
-        run_high=max(run_high, value),
+        low=min(low, run_low),
+        high=max(high, run_high),
+        run_low=run_low,
+        run_high=run_high,
         samples=sum(int(line["samples"]) for line in good),
         seconds=spent,
         max_error=max((float(line["max_error"]) for line in good if line["max_error"] is not None), default=None),
