@@ -121,7 +121,7 @@ _V3 = _config(
 FAMILY = Family(
     name="deepseek",
     title="DeepSeek V2 and V3",
-    architectures={"deepseek_v2": deepseek_v2, "deepseek_v3": deepseek_v3},
+    architectures={"deepseek_v2": deepseek_v2, "deepseek_v3": deepseek_v3, "kimi_k2": deepseek_v3},
     entries=(
         Entry(name="deepseek-v2-lite", config=_LITE, source=V2, aliases=("deepseek-v2-lite-16b",)),
         Entry(name="deepseek-v2", config=_V2, source=V2, aliases=("deepseek-v2-236b",)),

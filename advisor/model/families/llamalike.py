@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import has_head, local_layers, sizes
 from advisor.model.families._entry import row
 from advisor.model.family import Family
 from advisor.model.fields import Fields
 from advisor.model.layout import Layout
-from advisor.model.records import Model
+from advisor.model.records import Attention, Model
 from advisor.model.transformer import build_transformer
 
 RELEASED = "released configuration of "
@@ -92,6 +92,39 @@ def glm(c: Fields, name: str) -> Model:
     )
 
 
+def glm4(c: Fields, name: str) -> Model:
+    """``model_type: glm4``: as glm, with norms behind attention and MLP too."""
+    t = sizes(c, gated=True, norm="rmsnorm", tied=False)
+    layout = Layout(qkv_bias=c.flag("attention_bias", default=False), layer_norms=4, lm_head=has_head(c))
+    return build_transformer(t, name=name, family="llamalike", layout=layout)
+
+
+def cohere2(c: Fields, name: str) -> Model:
+    """``model_type: cohere2``: as cohere; three layers of four see a window."""
+    c.ignore("use_qk_norm")
+    base = cohere(c, name)
+    t = base.transformer
+    window = c.integer("sliding_window", default=4096)
+    every = c.integer("sliding_window_pattern", "_sliding_window_pattern", default=4)
+    if t is None:
+        return base
+    local = local_layers(c, t.layers, t.layers - t.layers // every)
+    plain = next(block for block in base.blocks if block.section == "layer")
+    seen = tuple(replace(op, window=window) if isinstance(op, Attention) else op for op in plain.operators)
+    groups = (
+        replace(plain, name="local layer", repeat=local, operators=seen),
+        replace(plain, name="global layer", repeat=t.layers - local),
+    )
+    blocks = [part for block in base.blocks for part in (groups if block is plain else (block,)) if part.repeat]
+    return replace(base, blocks=tuple(blocks))
+
+
+def smollm3(c: Fields, name: str) -> Model:
+    """``model_type: smollm3``: the Llama shape; some layers have no rotary positions."""
+    c.ignore("no_rope_layers", "no_rope_layer_interval", "layer_types", "use_sliding_window", "sliding_window")
+    return same_as_llama(c, name)
+
+
 def chatglm(c: Fields, name: str) -> Model:
     """``model_type: chatglm`` (ChatGLM2 and 3, GLM-4-9B under its first name)."""
     groups = c.optional("multi_query_group_num") if c.flag("multi_query_attention", default=False) else None
@@ -131,6 +164,9 @@ FAMILY = Family(
         "olmo2": olmo2,
         "cohere": cohere,
         "glm": glm,
+        "glm4": glm4,
+        "cohere2": cohere2,
+        "smollm3": smollm3,
         "chatglm": chatglm,
         "nemotron": nemotron,
     },

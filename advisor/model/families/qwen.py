@@ -110,7 +110,13 @@ _MOE3 = {"num_experts": 128, "num_experts_per_tok": 8, "head_dim": 128}
 FAMILY = Family(
     name="qwen",
     title="Qwen",
-    architectures={"qwen": qwen, "qwen2": qwen2, "qwen3": qwen3, "qwen2_moe": qwen2_moe, "qwen3_moe": qwen3_moe},
+    architectures={
+        **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), qwen2),
+        **dict.fromkeys(("qwen3", "qwen3_vl_text"), qwen3),
+        "qwen": qwen,
+        "qwen2_moe": qwen2_moe,
+        "qwen3_moe": qwen3_moe,
+    },
     entries=(
         _entry("qwen-7b", "qwen", QWEN1, (32, 4096, 32, 32, 22016, 151936, 8192)),
         _entry("qwen-14b", "qwen", QWEN1, (40, 5120, 40, 40, 27392, 152064, 8192)),
