@@ -16,7 +16,7 @@ from advisor.errors import AdvisorError
 FRESH = timedelta(hours=1)
 
 #: Findings about the moment, not the machine: they are shown, and not stored.
-MOMENTARY_FINDINGS = frozenset({"LOAD_HIGH", "MEMORY_BUSY", "DISK_LOW"})
+MOMENTARY_FINDINGS = frozenset({"LOAD_HIGH", "MEMORY_BUSY", "DISK_LOW", "THROTTLED_NOW"})
 
 # By Python's own sqlite3, which loads in milliseconds; writing goes through the Store alone.
 _LAST_SEEN = "SELECT id, last_seen_at FROM machines WHERE origin = 'local' ORDER BY last_seen_at DESC LIMIT 1"

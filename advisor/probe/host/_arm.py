@@ -14,6 +14,7 @@ from advisor.probe.host._text import parse_int
 from advisor.probe.records import Cluster
 
 IMPLEMENTERS: dict[int, str] = {
+    0x00: "QEMU",
     0x41: "ARM",
     0x42: "Broadcom",
     0x43: "Cavium",
@@ -53,6 +54,7 @@ _ARM: dict[int, str] = {
 }  # fmt: skip
 
 _PARTS: dict[int, dict[int, str]] = {
+    0x00: {0x051: "QEMU-max"},
     0x41: _ARM,
     0x42: {0x00F: "Brahma-B15", 0x100: "Brahma-B53", 0x516: "ThunderX2"},
     0x43: {

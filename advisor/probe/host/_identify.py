@@ -104,8 +104,8 @@ def _x86_identity(info: CpuInfo) -> Identity:
     family, model, stepping = (parse_int(info.first(key)) for key in ("cpu family", "model", "stepping"))
     name = info.first("model name")
     return Identity(
-        # lm is the 64-bit mode of the processor; a 32-bit kernel on it cannot be told from this file.
-        arch=None if not flags else "x86_64" if "lm" in flags else "i686",
+        # lm is the 64-bit mode of the processor, and all with AVX2 have it; a 32-bit kernel on one cannot be told from this file.
+        arch=None if not flags else "x86_64" if {"lm", "avx2"} & set(flags) else "i686",
         vendor=_x86.vendor_name(vendor_id),
         model=" ".join(name.split()) if name and name.lower() != "unknown" else None,
         microarchitecture=_x86.microarchitecture(vendor_id, family, model, stepping),

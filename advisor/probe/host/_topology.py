@@ -179,6 +179,8 @@ def _from_cpuinfo(info: CpuInfo) -> Grouping:
             continue
         packages.add(package)
         cores.setdefault((package, core if core is not None else number), []).append(number)
+    if not packages and len(info.cpus) == 1:
+        return 1, 1, {}
     if not packages:
         return None, None, {}
     return len(packages), len(cores), {min(group): tuple(sorted(group)) for group in cores.values()}

@@ -75,6 +75,8 @@ def virtualization(root: Root, info: CpuInfo, arch: str | None) -> str | None:
             return "kvm"
         if (info.common.get("platform") or "") == "pSeries" or root.exists("/proc/ppc64/lparcfg"):
             return "phyp"
+    if info.first("cpu implementer") == "0x00" and info.first("cpu part") == "0x051":
+        return "qemu"  # the processor model "max" of QEMU, which no hardware has
     model = " ".join(device_tree(root, "compatible")).lower()
     if "dummy-virt" in model or "qemu" in model:
         return "qemu"
@@ -133,6 +135,6 @@ def container(root: Root) -> str | None:
 
 
 def has_lxcfs(root: Root) -> bool:
-    """Tell whether lxcfs overlays files of /proc."""
+    """Tell whether lxcfs overlays files of /proc. A host that merely runs it has it mounted below /var/lib."""
     mounts = root.text("/proc/self/mountinfo") or root.text("/proc/mounts") or ""
-    return "fuse.lxcfs" in mounts
+    return any("fuse.lxcfs" in line and " /proc/" in line for line in mounts.splitlines())

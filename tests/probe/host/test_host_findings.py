@@ -87,7 +87,7 @@ FROM_FILES: list[tuple[str, dict[str, str]]] = [
     ("GVISOR", {"/proc/version": "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016"}),
     ("WSL", {"/proc/sys/kernel/osrelease": "5.15.90.1-microsoft-standard-WSL2"}),
     ("PIDS_LIMIT", V2 | {f"{G}/pids.max": "100"}),
-    ("SYSTEM_32_BIT", {"/proc/cpuinfo": HOST["/proc/cpuinfo"].replace("lm ", "")}),
+    ("SYSTEM_32_BIT", {"/proc/cpuinfo": HOST["/proc/cpuinfo"].replace(FLAGS, "fpu avx")}),
 ]  # fmt: skip
 
 

@@ -243,3 +243,10 @@ def test_containers(machine: Write, files: dict[str, str], environ: dict[str, st
 )
 def test_virtualization(machine: Write, files: dict[str, str], name: str | None) -> None:
     assert read_host(machine(files)).host.virtualization == name
+
+
+def test_a_host_that_runs_lxcfs_is_no_container(machine: Write) -> None:
+    mounts = "60 50 0:60 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\n"
+    report = read_host(machine(base(4) | {"/proc/self/mountinfo": mounts, "/proc/self/cgroup": "0::/user.slice\n"}))
+    assert not report.facts.lxcfs
+    assert report.host.container == "none"
