@@ -31,6 +31,25 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'results.db'}"
 
 
+@pytest.fixture(scope="session")
+def seeded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an SQLite file with the published rows, made once for the session: copy it, do not change it."""
+    from advisor.results.seed import seed
+    from advisor.results.store import Store
+
+    path = tmp_path_factory.mktemp("seeded") / "results.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        seed(store)
+    return path
+
+
+@pytest.fixture
+def seeded_url(seeded_file: Path, tmp_path: Path) -> str:
+    """Return the URL of this test's own copy of an SQLite database with the published rows."""
+    shutil.copy(seeded_file, tmp_path / "seeded.db")
+    return f"sqlite:///{tmp_path / 'seeded.db'}"
+
+
 def _server_programs() -> tuple[str, str] | None:
     """Return initdb and pg_ctl, which Debian keeps off the search path."""
     folders = [*os.environ.get("PATH", "").split(os.pathsep), *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]

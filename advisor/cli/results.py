@@ -87,6 +87,8 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--retracted", is_flag=True, help="Withdrawn measurements too.")
 @click.option("--samples", is_flag=True, help="With every sample (json, csv, parquet).")
 @click.option("--group-by", metavar="KEY,…", help=GROUP_KEYS)
+@click.option("--outliers", "standing_out", flag_value="outliers", help="Only what is far from the median of the same product (robust z).")
+@click.option("--regressions", "standing_out", flag_value="regressions", help="Where a later framework version is slower.")
 @click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
 @click.option("--limit", type=click.IntRange(1), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all).")
@@ -101,6 +103,7 @@ def query_command(
     retracted: bool,
     samples: bool,
     group_by: str | None,
+    standing_out: str | None,
     sql: str | None,
     timeout_s: float,
     limit: int | None,
@@ -115,20 +118,24 @@ def query_command(
     Example:
       advisor results query --benchmark gemm --dtype bf16 --group-by device
       advisor results query --benchmark training --model resnet-50 --device V100 --group-by backend,dtype
+      advisor results query --benchmark gemm --regressions
       advisor results query --device a100 --since 30d --format csv -o a100.csv
       advisor results query --sql 'SELECT backend, count(*) FROM measurements GROUP BY backend'
     """
     from advisor.usecases import results
+    from advisor.usecases.results import make_filters
 
     form = "json" if as_json else form
     if sql is not None:
-        given = [name for name, value in {**chosen, "group_by": group_by}.items() if value is not None]
+        given = [name for name, value in {**chosen, "group_by": group_by, standing_out or "": standing_out}.items() if value is not None]
         if given:
             raise click.UsageError(f"--sql stands alone: leave out --{given[0].replace('_', '-')}")
         document = results.query_sql(settings.database_url, sql, limit=limit or 10_000, timeout_s=timeout_s)
     else:
         filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=limit)
-        if group_by is not None:
+        if standing_out is not None:
+            document = results.query_standing_out(settings.database_url, filters, standing_out)
+        elif group_by is not None:
             by = [key.strip() for key in group_by.split(",") if key.strip()]
             document = results.query_groups(settings.database_url, filters, by)
         else:
@@ -136,14 +143,6 @@ def query_command(
                 filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=100)
             document = results.query(settings.database_url, filters)
     _print(document, form, out, grouped=group_by is not None)
-
-
-def make_filters(chosen: dict[str, str | None], **more: Any) -> Any:
-    """Return the filters of the options that choose measurements."""
-    from advisor.results.queries import Filters, since
-
-    text: dict[str, Any] = dict(chosen)
-    return Filters(**text | {"since": since(chosen["since"])}, **more)
 
 
 def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bool) -> None:
@@ -196,7 +195,7 @@ def export_command(settings: Settings, /, file: str, form: str | None, as_json: 
       advisor results export mine.parquet --origin local --since 30d
     """
     from advisor.report.results import render_export
-    from advisor.usecases.results import export
+    from advisor.usecases.results import export, make_filters
 
     parquet = form == "parquet" or (form is None and file.endswith(".parquet"))
     if file == "-" and (parquet or as_json):

@@ -12,12 +12,18 @@ from advisor.results.exchange import export_records, read_lines, write_lines
 from advisor.results.groups import groups
 from advisor.results.importing import Importer
 from advisor.results.overview import counts, recent_runs, record
-from advisor.results.queries import Filters, measurements
+from advisor.results.queries import Filters, measurements, since
 from advisor.results.store import Store
 
 SCHEMA_VERSION = 1
 SEED_HINT = "the database holds no measurements yet: `advisor bench` measures this machine, `advisor db seed` loads the published rows"
 NO_MATCH_HINT = "no measurement matches; `advisor results list` shows what there is"
+
+
+def make_filters(chosen: Mapping[str, str | None], **more: Any) -> Filters:
+    """Return the Filters of texts as a user gives them; ``since`` is a date or a span before now. UsageError where it is neither."""
+    text: dict[str, Any] = dict(chosen)
+    return Filters(**text | {"since": since(chosen.get("since"))}, **more)
 
 
 def list_results(url: str, *, limit: int) -> dict[str, Any]:
@@ -60,6 +66,20 @@ def query_groups(url: str, filters: Filters, by: Sequence[str]) -> dict[str, Any
         if not rows:
             hint = NO_MATCH_HINT if counts(connection)["measurements"] else SEED_HINT
     return table(columns, rows) | {"hint": hint}
+
+
+def query_standing_out(url: str, filters: Filters, kind: str) -> dict[str, Any]:
+    """Return the ``outliers`` against the fleet's median or the ``regressions`` between versions; see ``advisor.results.analysis``."""
+    from advisor.results import analysis
+
+    with Store.open(url) as store, store.reading() as connection:
+        found = measurements(connection, _with(filters, limit=None))
+        held = counts(connection)["measurements"]
+    rows = analysis.outliers(found) if kind == "outliers" else analysis.regressions(found)
+    columns = analysis.OUTLIER_COLUMNS if kind == "outliers" else analysis.REGRESSION_COLUMNS
+    hint = None if rows else f"no {kind} among {len(found)} measurements" if held else SEED_HINT
+    cells = [[row[name] for name in columns] for row in rows[: filters.limit]]
+    return table(columns, cells) | {"truncated": filters.limit is not None and len(rows) > filters.limit, "hint": hint}
 
 
 def query_sql(url: str, sql: str, *, limit: int, timeout_s: float) -> dict[str, Any]:

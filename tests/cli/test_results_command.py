@@ -203,3 +203,14 @@ def test_every_help_has_an_example(advisor: Callable[..., Result], command: list
     status, out, _ = advisor("results", *command, "--help")
     assert status == 0
     assert "Example:" in out
+
+
+def test_what_stands_out(advisor: Callable[..., Result], ids: list[str], sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store:
+        run_id = store.start_run(kind="bench", machine_id=None, software={}, settings={})
+        for month, version, value in ((1, "2.12", 2e11), (2, "2.13", 1e11)):
+            store.add_measurement(run_id, LINE | {"backend_version": version, "value": value, "measured_at": f"2026-0{month}-01"})
+    (row,) = document(advisor("results", "query", "--regressions", "--json"))["rows"]
+    assert (row["from_version"], row["to_version"], row["worse_pct"]) == ("2.12", "2.13", pytest.approx(100.0))
+    assert "2.13" in advisor("results", "query", "--regressions")[1]
+    assert "no outliers among 4 measurements" in advisor("results", "query", "--outliers")[1]

@@ -50,17 +50,17 @@ def stored(url: str) -> set[str]:
 
 
 def test_many_writers_into_one_new_database_all_complete(database_url: str) -> None:
-    writers = [writer(database_url, 40) for _ in range(4)]
+    writers = [writer(database_url, 40) for _ in range(3)]
     said: list[str] = []
     for process in writers:
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         said += out.split()
-    assert len(said) == 160
+    assert len(said) == 120
     assert stored(database_url) == set(said)
 
 
-@pytest.mark.parametrize("after", [1, 7, 30])
+@pytest.mark.parametrize("after", [1, 25])
 def test_a_killed_writer_loses_nothing_it_reported(database_url: str, after: int) -> None:
     process = writer(database_url, 100_000)
     assert process.stdout is not None
