@@ -71,7 +71,7 @@ def model(name_or_path: str) -> Model:
         return import_model(name)
     error = UnknownName("model", name[:100], _spellings(), "advisor models list")
     if "/" in name:
-        error.hint = f"{error.hint}; of a model that is not listed, give the path of its config.json"
+        error.hint = f"{error.hint} (or give the path of its config.json)"
     raise error
 
 

@@ -92,6 +92,14 @@ def test_latent_attention_keeps_the_latent_alone() -> None:
     assert counts.kv_bytes_per_token(model("deepseek-v3")) == 61 * (512 + 64) * 2
 
 
+@pytest.mark.parametrize(
+    ("name", "mebibytes"), [("llama-2-13b", 0.78125), ("qwen1.5-7b", 0.5), ("llama-3-8b", 0.125), ("mistral-7b", 0.125)]
+)
+def test_cache_of_well_known_models(name: str, mebibytes: float) -> None:
+    """2 x layers x key-value heads x head width x 2 bytes."""
+    assert counts.kv_bytes_per_token(model(name)) == mebibytes * 2**20
+
+
 def test_encoders_keep_no_cache() -> None:
     for name in ("bert-base", "vit-b-16", "resnet-50", "mamba-130m"):
         assert counts.kv_bytes_per_token(model(name)) == 0

@@ -29,6 +29,7 @@ CHECKPOINTS = {
     "internlm2-7b": 7_737_708_544,
     "baichuan-7b": 7_000_559_616,
     "baichuan2-13b": 13_896_668_160,
+    "dbrx-132b": 131_596_523_520,
 }
 #: Ultralytics YOLOv8 documentation, table of detection models (COCO, 640 px): parameters in millions, GFLOPs.
 YOLO = {"yolov8n": (3.2, 8.7), "yolov8s": (11.2, 28.6), "yolov8m": (25.9, 78.9), "yolov8l": (43.7, 165.2), "yolov8x": (68.2, 257.8)}
