@@ -56,7 +56,7 @@ class Root:
         line = self.line(name)
         try:
             return int(line.split()[0], base) if line else None
-        except ValueError:
+        except (ValueError, IndexError):  # IndexError: white space that ``line`` does not count as such
             return None
 
     def names(self, name: str) -> list[str]:

@@ -146,3 +146,8 @@ def test_hybrid_kinds_by_the_kernels_lists_and_by_threads(machine: Write) -> Non
     assert [(c.name, c.count) for c in read_host(machine(by_threads)).host.cpu.clusters] == [("P-core", 2), ("E-core", 2)]
     alike = {"/proc/cpuinfo": cpuinfo(2)} | topology({0: (0, 0), 1: (0, 1)}, core_cpus_list={0: "0", 1: "1"})
     assert read_host(machine(alike)).host.cpu.clusters == ()
+
+
+def test_white_space_that_is_no_blank_is_no_number(machine: Write) -> None:
+    files = topology({0: (0, 0)}) | {f"{CPU}/cpu0/cache/index0/level": "\x85", f"{CPU}/cpu0/cache/index0/size": "32K"}
+    assert read_host(machine(files)).host.cpu.caches == ()
