@@ -52,9 +52,9 @@ class Sample:
     @property
     def clean(self) -> bool:
         """Tell whether nothing is known to have disturbed it."""
-        waited = self.wait_share is not None and self.wait_share >= CLEAN_WAIT_SHARE
-        crowded = self.foreign_share is not None and self.foreign_share >= CLEAN_FOREIGN_SHARE
-        return not (waited and crowded)
+        if self.wait_share is None or self.wait_share >= CLEAN_WAIT_SHARE:
+            return self.foreign_share is not None and self.foreign_share < CLEAN_FOREIGN_SHARE
+        return True
 
     @property
     def disturbance(self) -> float:
@@ -136,6 +136,7 @@ def time_kernel(
     without a warm-up. ``after_first`` runs after the first call, outside the timing: the place to check the result before time is
     spent on it.
     """
+    opened = conditions.read()
     start = time.perf_counter()
     run()
     first = time.perf_counter() - start
@@ -149,7 +150,12 @@ def time_kernel(
     inner, call = _calibrate(run, call, min_sample_s)
     if call * inner < budget_s / 8 and max_samples > 3:
         _warm_up(run, inner, 0.3 * budget_s)
-    return _sample(run, inner, first, budget_s - (time.perf_counter() - begin), threads, (min_samples, max_samples))
+    timing = _sample(run, inner, first, budget_s - (time.perf_counter() - begin), threads, (min_samples, max_samples))
+    late = [sample for sample in timing.samples if sample.foreign_share is None]
+    if late:
+        # The last window was too short for the tick of /proc/stat: what held since the first call stands for it.
+        _close(timing, late, opened, conditions.read())
+    return timing
 
 
 def _block(run: Callable[[], Any], inner: int) -> float:
@@ -199,13 +205,11 @@ def _sample(run: Callable[[], Any], inner: int, first: float, budget_s: float, t
         timing.converged = len(timing.samples) >= max(6, min_samples) and half_width(timing.used()) <= TARGET_HALF_WIDTH
         if len(timing.samples) >= 3 and (out_of_time or (timing.converged and len(timing.samples) >= min_samples)):
             break
-    if open_samples and before.wall_s - window.wall_s >= WINDOW_S / 2:
-        _close(timing, open_samples, window, before)
     return timing
 
 
 def _close(timing: Timing, samples: list[Sample], start: conditions.Reading, end: conditions.Reading) -> None:
-    share = conditions.foreign_share(start, end)
+    share = conditions.foreign_share(start, end) if end.wall_s - start.wall_s >= WINDOW_S / 2 else None
     if share is not None:
         timing.window_foreign.append(share)
         for sample in samples:

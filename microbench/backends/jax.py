@@ -31,7 +31,7 @@ class JaxSession:
             from microbench.networks import jax_model
 
             return jax_model.build(self, case, inputs)
-        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth}
+        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth, "launch": self._launch}
         if case.benchmark not in builders:
             raise Unsupported(f"the jax backend has no {case.benchmark}")
         if case.dtype not in DTYPES:
@@ -83,6 +83,14 @@ class JaxSession:
         kernel = self.kernel(lambda x, y, z: dot(x, y, z, mask=mask, is_causal=causal, implementation="xla"), q, k, v)
         return Kernel(kernel.run, lambda: kernel.result().swapaxes(1, 2))
 
+    def _launch(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        def chain(x: Any, w: Any) -> Any:
+            for _ in range(inputs["operators"]):
+                x = self.jnp.matmul(x, w, precision=self.jax.lax.Precision.HIGHEST)
+            return x
+
+        return self.kernel(chain, self.array(inputs["x"], case.dtype), self.array(inputs["w"], case.dtype))
+
     def _bandwidth(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         b = self.array(inputs["b"], case.dtype)
         c = self.array(inputs["c"], case.dtype) if "c" in inputs else b
@@ -123,7 +131,13 @@ BACKEND = Backend(
     install="pip install jax",
     open=JaxSession,
     env=environment,
-    dtypes={"gemm": (*_FLOATS, "int8"), "attention": ("fp32", "bf16", "fp16"), "bandwidth": ("fp32",), "model": ("fp32", "bf16", "fp16")},
+    dtypes={
+        "gemm": (*_FLOATS, "int8"),
+        "attention": ("fp32", "bf16", "fp16"),
+        "bandwidth": ("fp32",),
+        "launch": ("fp32",),
+        "model": ("fp32", "bf16", "fp16"),
+    },
     variants={"model": ("jit",), "gemm": ("dynamic",), "attention": ("xla",)},
     devices=("cpu", "cuda", "rocm", "tpu"),
 )

@@ -27,7 +27,7 @@ class NumpySession:
 
     def build(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         """Make one case ready."""
-        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth}
+        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth, "launch": self._launch}
         if case.benchmark not in builders:
             raise Unsupported(f"numpy has no {case.benchmark}")
         if case.dtype not in DTYPES:
@@ -63,6 +63,18 @@ class NumpySession:
 
         return Kernel(run, lambda: out.reshape(q.shape), lambda: out.fill(np.nan))
 
+    def _launch(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        x, w = inputs["x"], inputs["w"]
+        box = [x]
+
+        def run() -> None:
+            y = x
+            for _ in range(inputs["operators"]):
+                y = self.np.matmul(y, w)
+            box[0] = y
+
+        return Kernel(run, lambda: box[0])
+
     def _bandwidth(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         np, b = self.np, inputs["b"]
         a = np.full_like(b, np.nan)
@@ -97,6 +109,6 @@ BACKEND = Backend(
     install="pip install numpy",
     open=NumpySession,
     env=lambda threads: dict.fromkeys(THREAD_VARIABLES, str(threads)),
-    dtypes={"gemm": ("fp32", "fp64"), "attention": ("fp32",), "bandwidth": ("fp32",)},
+    dtypes={"gemm": ("fp32", "fp64"), "attention": ("fp32",), "bandwidth": ("fp32",), "launch": ("fp32",)},
     variants={"gemm": ("dynamic",), "attention": ("math",)},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ class OrtSession:
             from microbench.networks import onnx_model
 
             return onnx_model.build(self, case, inputs)
-        builders = {"gemm": self._gemm, "attention": self._attention}
+        builders = {"gemm": self._gemm, "attention": self._attention, "launch": self._launch}
         if case.benchmark not in builders:
             raise Unsupported(f"the onnxruntime backend has no {case.benchmark}")
         if case.dtype not in DTYPES:
@@ -144,6 +145,14 @@ class OrtSession:
         kernel = self.bound(self.session(self._graph(nodes, feeds, ("o", q.dtype, q.shape), constants)), feeds, q.shape, q.dtype)
         return Kernel(kernel.run, lambda: kernel.result().reshape(inputs["q"].shape), kernel.poison)
 
+    def _launch(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        x, w = (inputs[name].astype(DTYPES[case.dtype], copy=False) for name in "xw")
+        count = inputs["operators"]
+        names = ["x", *(f"x{i}" for i in range(1, count)), "y"]
+        nodes = [self.onnx.helper.make_node("MatMul", [a, "w"], [b]) for a, b in itertools.pairwise(names)]
+        session = self.session(self._graph(nodes, {"x": x, "w": w}, ("y", x.dtype, x.shape), {}))
+        return self.bound(session, {"x": x, "w": w}, x.shape, x.dtype)
+
 
 def environment(threads: int) -> dict[str, str]:
     """Return what holds before onnxruntime is imported (its threads are set by the session)."""
@@ -156,7 +165,7 @@ BACKEND = Backend(
     install="pip install onnxruntime onnx",
     open=OrtSession,
     env=environment,
-    dtypes={"gemm": ("fp32", "fp16", "fp64", "int8"), "attention": ("fp32", "fp16"), "bandwidth": (), "model": ("fp32", "fp16")},
+    dtypes={"gemm": ("fp32", "fp16", "fp64", "int8"), "attention": ("fp32", "fp16"), "launch": ("fp32",), "model": ("fp32", "fp16")},
     variants={"model": ("graph",), "gemm": ("constant", "dynamic"), "attention": ("graph",)},
     devices=("cpu", "cuda", "rocm"),
 )

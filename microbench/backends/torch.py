@@ -30,7 +30,7 @@ class TorchSession:
 
     def build(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         """Make one case ready."""
-        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth}
+        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth, "launch": self._launch}
         if case.benchmark == "model":
             from microbench.networks import torch_model
 
@@ -116,6 +116,18 @@ class TorchSession:
             raise Unsupported(f"scaled_dot_product_attention has no {p['kernel']} kernel for this: {str(error).splitlines()[0]}") from error
         return self.kernel(run, lambda: box[0])
 
+    def _launch(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        x, w = self.tensor(inputs["x"], case.dtype), self.tensor(inputs["w"], case.dtype)
+        box: list[Any] = [None]
+
+        def run() -> None:
+            y = x
+            for _ in range(inputs["operators"]):
+                y = self.torch.mm(y, w)
+            box[0] = y
+
+        return self.kernel(run, lambda: box[0])
+
     def _bandwidth(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         torch, factor = self.torch, inputs["factor"]
         b = self.tensor(inputs["b"], case.dtype)
@@ -142,7 +154,13 @@ BACKEND = Backend(
     install="pip install torch",
     open=TorchSession,
     env=environment,
-    dtypes={"gemm": (*_FLOATS, "int8"), "attention": ("fp32", "bf16", "fp16"), "bandwidth": ("fp32",), "model": ("fp32", "bf16", "fp16")},
+    dtypes={
+        "gemm": (*_FLOATS, "int8"),
+        "attention": ("fp32", "bf16", "fp16"),
+        "bandwidth": ("fp32",),
+        "launch": ("fp32",),
+        "model": ("fp32", "bf16", "fp16"),
+    },
     variants={
         "model": ("eager", "script", "compile"),
         "gemm": ("constant", "dynamic"),

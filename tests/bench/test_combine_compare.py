@@ -17,7 +17,8 @@ from microbench.protocol import Measurement
 def line(value, status="ok", **changes):
     fields = {
         "benchmark": "gemm", "backend": "numpy", "backend_version": "2.0", "device": "cpu", "dtype": "fp32",
-        "params": {"m": 8, "n": 8, "k": 8, "threads": 2}, "metric": "flops_per_s", "unit": "FLOP/s", "value": value, "low": value, "high": value,
+        "params": {"m": 8, "n": 8, "k": 8, "threads": 2}, "metric": "flops_per_s", "unit": "FLOP/s",
+        "value": value, "low": value, "high": value,
         "run_low": value and value * 0.99, "run_high": value and value * 1.01, "samples": 5, "seconds": 0.1, "status": status,
         "max_error": 1e-7, "sample_seconds": (1e-3,) * 5, "conditions": {"clean_samples": 5, "foreign_share": 0.0, "converged": True},
     }  # fmt: skip

@@ -16,6 +16,7 @@ from microbench.protocol import Case, Request
 GEMM = {"m": 48, "n": 64, "k": 96}
 ATTENTION = {"batch": 1, "heads": 4, "kv_heads": 2, "query": 32, "keys": 32, "head_dim": 32, "causal": True}
 DECODE = {**ATTENTION, "query": 1, "keys": 80}
+CHAIN = {"operators": 5, "size": 8}
 TRIAD = {"operation": "triad", "level": "L2", "bytes": 3 * 65536}
 
 
@@ -43,7 +44,7 @@ def measure(backend, cases, *, threads=2, budget=60.0, env=None, **fields):
 
 def planned(backend):
     cases = []
-    for benchmark, shapes in {"gemm": [GEMM], "attention": [ATTENTION, DECODE], "bandwidth": [TRIAD]}.items():
+    for benchmark, shapes in {"gemm": [GEMM], "attention": [ATTENTION, DECODE], "bandwidth": [TRIAD], "launch": [CHAIN]}.items():
         for dtype in backend.dtypes.get(benchmark, ()):
             variants = backend.variants.get(f"{benchmark}:{dtype}", backend.variants.get(benchmark, ()))
             key = {"gemm": "weight", "attention": "kernel"}.get(benchmark)
