@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,28 @@ def _stack(p: Prepared, values: Mapping[str, float]) -> Stack:
     return Stack(first.stack, mine | {q.name: values[f"stack.{q.name}.any"] for q in GLOBAL}, "spec")
 
 
+def _joined(prepared: Sequence[Prepared]) -> Prepared:
+    """Return all rows as one table, so that a fit evaluates them in one call."""
+    queries = tuple(q for p in prepared for q in p.queries)
+    columns = {f.name: np.concatenate([getattr(p.terms, f.name) for p in prepared]) for f in fields(StepTerms)}
+    return Prepared(queries, "", StepTerms(**columns), np.concatenate([p.measured for p in prepared]))
+
+
+def _columns(prepared: Sequence[Prepared], names: Sequence[str]) -> dict[str, npt.NDArray[np.intp]]:
+    """Return for each parameter of a Stack the index of its value for every row."""
+    place = {name: index for index, name in enumerate(names)}
+    rows: dict[str, list[int]] = defaultdict(list)
+    for p in prepared:
+        first, n = p.queries[0], len(p.queries)
+        for q in PER_FRAMEWORK:
+            rows[q.name] += [place[f"stack.{q.name}.{first.stack}"]] * n
+        for q in PER_WIDTH:
+            rows[q.name] += [place[f"stack.{q.name}.{width_of(first.precision)}.{p.generation}"]] * n
+        for q in GLOBAL:
+            rows[q.name] += [place[f"stack.{q.name}.any"]] * n
+    return {name: np.array(index) for name, index in rows.items()}
+
+
 def fit_stacks(prepared: Sequence[Prepared]) -> Values:
     """Return all stack parameters by name, and ``stack.<name>.any``: the mean over frameworks for one that nobody measured."""
     from scipy import optimize
@@ -101,17 +123,18 @@ def fit_stacks(prepared: Sequence[Prepared]) -> Values:
         return {}
     declared = _names(prepared)
     names = list(declared)
-    measured = np.log(np.concatenate([p.measured for p in prepared]))
-    weight = _HOLD * np.sqrt(len(measured))
+    joined = _joined(prepared)
+    weight = _HOLD * np.sqrt(len(joined.measured))
     center = np.log([declared[n].prior for n in names])
     low, high = np.log([declared[n].low for n in names]), np.log([declared[n].high for n in names])
+    columns = _columns(prepared, names)
 
     def residual(x: Floats) -> Floats:
-        values = dict(zip(names, np.exp(x), strict=True))
-        predicted = np.concatenate([p.seconds(_stack(p, values)) for p in prepared])
-        return np.concatenate([np.log(predicted) - measured, weight * (x - center)])
+        values = np.exp(x)
+        stack = Stack("", {name: values[index] for name, index in columns.items()}, "spec")
+        return np.concatenate([np.log(joined.seconds(stack) / joined.measured), weight * (x - center)])
 
-    found = optimize.least_squares(residual, center, bounds=(low, high), loss="soft_l1", f_scale=_ROBUST, max_nfev=60)
+    found = optimize.least_squares(residual, center, bounds=(low, high), loss="soft_l1", f_scale=_ROBUST, max_nfev=40)
     values = dict(zip(names, (float(v) for v in np.exp(found.x)), strict=True))
     stacks = sorted({p.queries[0].stack for p in prepared})
     for q in PER_FRAMEWORK:

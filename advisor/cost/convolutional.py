@@ -47,7 +47,11 @@ _WORKSPACE_BYTES = 512.0 * MIB
 
 @dataclass(frozen=True, slots=True)
 class StepTerms:
-    """Linear terms of a step, float64[n] seconds at the curves; ``kernels`` counts launches of the forward pass."""
+    """Linear terms of a step, float64[n] seconds at the curves.
+
+    ``kernels`` counts launches of the forward pass; ``training`` and ``images`` are 1 where there is a backward pass and where the
+    model is convolutional, else 0.
+    """
 
     gemm: Floats
     dense: Floats
@@ -57,9 +61,10 @@ class StepTerms:
     scores: Floats
     kernels: Floats
     optimizer: Floats
-    optimizer_kernels: float
+    optimizer_kernels: Floats
     reduce: Floats
-    training: bool
+    training: Floats
+    images: Floats
     flops: Floats
     micro: Floats
 
@@ -103,9 +108,10 @@ def step_terms(
         scores=work.scores,
         kernels=np.full(b.shape, work.kernels),
         optimizer=update,
-        optimizer_kernels=float(tensors),
+        optimizer_kernels=np.full(b.shape, float(tensors) if training else 0.0),
         reduce=reduced,
-        training=training,
+        training=np.full(b.shape, float(training)),
+        images=np.full(b.shape, float(model.kind == "convolutional")),
         flops=work.flops,
         micro=micro,
     )
@@ -114,19 +120,21 @@ def step_terms(
 def compose_step(t: StepTerms, stack: Stack) -> dict[str, Floats]:
     """Return the named parts of a step (all its micro-batches) under a stack; they add up to it."""
     v = stack.values
-    passes = 1.0 + (v["backward"] if t.training else 0.0)
-    products = v["matrix"] * v["width"] * (3.0 if t.training else 1.0)
+    passes = 1.0 + v["backward"] * t.training
+    products = v["matrix"] * v["width"] * (1.0 + 2.0 * t.training)
+    # At inference the normalization and activation of a convolution are folded into it.
+    folded = np.where((t.images > 0) & (t.training < 1), v["folded"], 1.0)
     parts = {
         "convolution": t.micro * products * (v["dense"] * t.dense + v["grouped"] * t.grouped + v["depthwise"] * t.depthwise),
         "gemm": t.micro * products * t.gemm,
-        "elementwise": t.micro * passes * (v["passes"] * t.stream + v["scores"] * t.scores),
+        "elementwise": t.micro * passes * (v["passes"] * folded * t.stream + v["scores"] * t.scores),
         "optimizer": t.optimizer,
     }
     device: Floats = sum(parts.values(), start=np.zeros(len(t)))
-    host = v["kernel_s"] * (t.micro * t.kernels * passes + (t.optimizer_kernels if t.training else 0.0))
+    host = v["kernel_s"] * (t.micro * t.kernels * passes + t.optimizer_kernels)
     parts["launch"] = (device**POWER + host**POWER) ** (1.0 / POWER) - device
     parts["data_parallel"] = v["reduce"] * t.reduce
-    parts["fixed"] = np.full(len(t), v["start_s"])
+    parts["fixed"] = np.zeros(len(t)) + v["start_s"]
     return parts
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.cost.calibration import Calibration
 from advisor.cost.kernels.generation import RELATIVES, KernelParameter, declare
@@ -28,7 +29,8 @@ PER_FRAMEWORK: tuple[KernelParameter, ...] = (
 PER_WIDTH: tuple[KernelParameter, ...] = (declare("width", 1.0, 0.4, 4.0, "ratio", "Products in this width over the kernel curves"),)
 #: Of everything.
 GLOBAL: tuple[KernelParameter, ...] = (
-    declare("dense", 1.0, 0.5, 4.0, "ratio", "Dense convolutions over implicit products of the curves"),
+    declare("folded", 0.5, 0.02, 1.5, "ratio", "Element-wise passes of a convolutional network at inference that folding leaves"),
+    declare("dense", 1.0, 0.3, 4.0, "ratio", "Dense convolutions over implicit products of the curves"),
     declare("grouped", 1.0, 0.3, 8.0, "ratio", "Grouped convolutions over batched products"),
     declare("depthwise", 1.0, 0.3, 8.0, "ratio", "Depthwise convolutions over streaming their operands"),
     declare("backward", 2.0, 1.0, 4.0, "ratio", "Element-wise work of the backward pass over that of the forward"),
@@ -39,10 +41,10 @@ POWER = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Values by name: PER_FRAMEWORK, ``width`` of one width of numbers, and GLOBAL."""
+    """Values by name: PER_FRAMEWORK, ``width`` of one width of numbers, and GLOBAL; numbers, or float64[n] of one stack a row."""
 
     name: str
-    values: Mapping[str, float]
+    values: Mapping[str, Any]
     evidence: Evidence
 
 
