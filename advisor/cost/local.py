@@ -148,7 +148,7 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
         points = _at_threads(_best_kernel([p for p in mine if p.kind == "attention" and p.dtype == dtype]), threads)
         attentions[dtype] = _attention_cloud(points, rates.get(dtype, rates["fp32"]), reached, dtype)
         used += [p.id for p, _ in points]
-    slowdown, borrowed = _unmeasured(gemms, platform.isa, peaks)
+    slowdown, borrowed = _unmeasured(gemms, platform.isa)
     return LocalCurves(
         rates=rates,
         bandwidth=float(reached),
@@ -164,7 +164,7 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
     )
 
 
-def _unmeasured(gemms: Mapping[str, PointCloud], isa: Sequence[str], peaks: Mapping[str, float]) -> tuple[dict[str, float], dict[str, str]]:
+def _unmeasured(gemms: Mapping[str, PointCloud], isa: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
     """Return slowdown and source for every dtype without points: fp32 times what the instruction set says."""
     slowdown: dict[str, float] = {}
     borrowed: dict[str, str] = {}
@@ -175,8 +175,8 @@ def _unmeasured(gemms: Mapping[str, PointCloud], isa: Sequence[str], peaks: Mapp
         if dtype in ("int8", "int4", "nf4", "fp8", "fp4"):
             slowdown[dtype] = 1.0 / _INT8_GAIN if dtype == "int8" else 1.0
         elif dtype in _NATIVE_FLAGS:
-            native = any(flag in isa for flag in _NATIVE_FLAGS[dtype])
-            slowdown[dtype] = peaks.get("fp32", 1.0) / peaks[dtype] if native and dtype in peaks else (1.0 if native else _EMULATED)
+            # Instructions alone do not make a framework use them: unmeasured, a 16-bit type is at best as fast as fp32.
+            slowdown[dtype] = 1.0 if any(flag in isa for flag in _NATIVE_FLAGS[dtype]) else _EMULATED
         else:
             slowdown[dtype] = 2.0 if dtype == "fp64" else 1.0
     return slowdown, borrowed
