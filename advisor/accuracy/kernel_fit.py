@@ -31,9 +31,9 @@ _MOST = 1000
 #: Rows of one generation and class beyond which a fit is thinned.
 _MOST = 1000
 _TURNS = 3
-#: Scale of the robust loss: errors beyond about 8 % count linearly.
-_ROBUST = 0.08
-#: Weight of a prior beside the rows: one prior standard deviation (a factor e) counts like this share of a row's 8 %.
+#: Scale of the robust loss: errors beyond about 3 % count linearly, so the fit follows the median shape.
+_ROBUST = 0.03
+#: Weight of a prior beside the rows: one prior standard deviation (a factor e) counts like an error of 5 % in one row.
 _PRIOR_WEIGHT = 0.05
 
 
