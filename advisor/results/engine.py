@@ -21,6 +21,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from advisor.errors import DatabaseError, EnvironmentLacks
 from advisor.results.address import Address, file_system, is_network_file_system
+from advisor.results.hash import to_json
 from advisor.results.schema import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, Base
 
 #: How long a writer waits for another one before it gives up.
@@ -41,6 +42,7 @@ def make_engine(address: Address, *, read_only: bool = False) -> Engine:
         return sa.create_engine(
             str(address.url),
             pool_pre_ping=True,
+            json_serializer=to_json,
             connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "advisor"},
         )
     except ModuleNotFoundError as error:
@@ -60,7 +62,8 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
         return connect_sqlite(path, read_only=read_only, on_network=on_network)
 
     # A file on a network file system is not kept open: locks are held for as short as possible.
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool if on_network else QueuePool)
+    pool = NullPool if on_network else QueuePool
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=pool, json_serializer=to_json)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -53,17 +53,28 @@ def _canonical(value: Any) -> Any:
     return value
 
 
+_encode_plain = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def canonical_json(value: Any) -> str:
     """Return the canonical JSON text of a value that ``clean`` has been through."""
-    return _encode(_canonical(value))
+    return _encode(_canonical(value)) if value != {} else "{}"
 
 
 def content_hash(value: Any, *, cleaned: bool = False) -> str:
     """Return the SHA-256 of the canonical JSON of ``value``, in hexadecimal; ``cleaned`` says that ``clean`` has seen it."""
     return hashlib.sha256(canonical_json(value if cleaned else clean(value)).encode("utf-8")).hexdigest()
+
+
+def text_hash(*parts: str) -> str:
+    """Return the SHA-256 of several texts, in hexadecimal."""
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8")).hexdigest()
+
+
+def to_json(value: Any) -> str:
+    """Return the JSON text that a column holds; keys keep their order."""
+    return _encode_plain(value) if value else "{}" if value == {} else json.dumps(value)
 
 
 def pack_samples(seconds: Sequence[float] | None) -> bytes | None:

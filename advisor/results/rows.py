@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.results.hash import canonical_json, clean, content_hash, new_id, pack_samples, unpack_samples
+from advisor.results.hash import canonical_json, clean, content_hash, new_id, pack_samples, text_hash, unpack_samples
 
 #: The fields of a measurement that its content hash covers, besides samples, run, device and time.
 MEASURED_FIELDS = (
@@ -41,7 +41,7 @@ def iso(value: datetime | None) -> str | None:
 
 def series_key(machine: str | None, device: str, benchmark: str, backend: str, dtype: str, params: str) -> str:
     """Return what two measurements of the same thing share; ``params`` is their canonical JSON."""
-    return content_hash([machine or "", device, benchmark, backend, dtype, params], cleaned=True)[:32]
+    return text_hash(machine or "", device, benchmark, backend, dtype, params)[:32]
 
 
 def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, device_id: str, origin: str) -> dict[str, Any]:
