@@ -1,6 +1,6 @@
 """Fit the parameters of the training model to measured rows.
 
-Minimises, over the logarithms of the parameters within their bounds, a robust (soft L1) loss of log(predicted / measured), plus the
+Minimises, over the logarithms of the parameters within their bounds, a robust (Cauchy) loss of log(predicted / measured), plus the
 distance of each parameter from its prior in units of its prior's spread. Rows count ``n ** -0.5`` of their group, so that a large table
 does not outvote the small ones. Deterministic: no random start, one solver. Needs scipy (extra ``calibrate``).
 """
@@ -66,8 +66,8 @@ def fit(
     def residuals(theta: Floats) -> Floats:
         trial = calibration.with_values(dict(zip(names, np.exp(theta), strict=True)))
         error = (np.log(np.maximum(predict(trial), 1e-30)) - target) / scale
-        # Soft L1 on the rows only: the priors stay quadratic.
-        soft = np.sign(error) * np.sqrt(2.0 * (np.sqrt(1.0 + error**2) - 1.0)) * weights
+        # The loss of a row grows like the logarithm of its squared error (Cauchy): a run that went wrong loses its pull. Priors stay quadratic.
+        soft = np.sign(error) * np.sqrt(np.log1p(error**2)) * weights
         return np.concatenate([soft, prior_weight * (theta - prior) / spread])
 
     start = np.clip(current, low + 1e-9, high - 1e-9)

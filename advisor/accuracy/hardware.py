@@ -63,6 +63,9 @@ def platform_of(hw_class: str, hardware: str, devices: int, per_node: int | None
         system = load.system(system_id) if system_id else None
     except AdvisorError as error:
         return error.message
+    if system is not None and "hopper-prod" in note:
+        # Hugging Face's training cluster: p5.48xlarge instances ("The Ultra-Scale Playbook", 2025).
+        system = load.system("p5-48xlarge")
     system = _with_network(system, note, per_node)
     room = per_node or (system.devices_per_node if system else 8)
     each = min(devices, room)

@@ -40,6 +40,7 @@ _TRAIT_COLUMNS = (
     "gradient_bytes",
     "reduces_each_micro_batch",
     "balanced_stages",
+    "balanced_by_cost",
     "pads_vocab",
     "overlap_context",
     "overlap_expert",
@@ -48,6 +49,9 @@ _TRAIT_COLUMNS = (
     "working_gradient_bytes",
     "bucket_bytes",
     "gathers_once",
+    "reduces_whole",
+    "splits_boundary",
+    "fused_accumulation",
     "dropout",
     "logit_kept_bytes",
     "keeps_gate_product",
@@ -251,7 +255,7 @@ def _exchanges(model: Model, platform: Platform, plans: PlanTable, c: dict[str, 
     put("tensor_extra", _choose(sp, scaled(exchange("all_gather", state, tp, 1.0, tiers, curves), 2.0 * layers), scaled(reduce_, 0.0)))
     put("context", scaled(exchange("p2p", c["kv_bytes"], np.minimum(cp, 2.0), tp, tiers, curves), layers * np.maximum(cp - 1.0, 0.0)))
     put("expert", scaled(_to_experts(model, platform, c, curves), 2.0 * layers))
-    boundary = c["hidden_bytes"] / tp
+    boundary = c["hidden_bytes"] / np.where((c["splits_boundary"] > 0) | (c["sequence_parallel"] > 0), tp, 1.0)
     put("stage", exchange("p2p", boundary, np.minimum(c["pp"], 2.0), tp * cp * dp, tiers, curves))
     shard = np.where(c["sharded_weights"] > 0, c["shard_degree"], 1.0)
     weights = c["layer_params"] * c["weight_bytes"]
@@ -266,12 +270,18 @@ def _exchanges(model: Model, platform: Platform, plans: PlanTable, c: dict[str, 
     put(
         "gradient",
         _choose(
-            c["sharded_states"] > 0,
+            (c["sharded_states"] > 0) & (c["reduces_whole"] == 0) & (c["shard_degree"] >= group),
             exchange("reduce_scatter", whole, group, tp, tiers, curves),
             exchange("all_reduce", whole, group, tp, tiers, curves),
         ),
     )
-    put("update", scaled(exchange("all_gather", c["trained_params"] * c["weight_bytes"], group, tp, tiers, curves), c["sharded_states"]))
+    put(
+        "update",
+        scaled(
+            exchange("all_gather", c["trained_params"] * c["weight_bytes"], np.minimum(group, c["shard_degree"]), tp, tiers, curves),
+            c["sharded_states"],
+        ),
+    )
     return result
 
 

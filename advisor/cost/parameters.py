@@ -37,8 +37,8 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "prior: clock and voltage fall together",
         0.4,
     ),
-    _p("sustained.four_bit", 0.9, 0.5, 1.5, "ratio", "The sustained ratio for products in 4 bits, on top", "prior", 0.2),
-    _p("sustained.low_precision", 0.95, 0.5, 1.3, "ratio", "The same for products in 8 or 4 bits, on top", "prior: power limit", 0.15),
+    _p("sustained.four_bit", 1.1, 0.5, 1.6, "ratio", "The sustained ratio for products in 4 bits, on top", "prior", 0.2),
+    _p("sustained.low_precision", 1.1, 0.5, 1.3, "ratio", "The same for products in 8 or 4 bits, on top", "prior: power limit", 0.15),
     _p("unfused_attention", 1.3, 0.6, 4.0, "ratio", "Time of batched products of unfused attention over one product of all", "prior", 0.4),
     _p(
         "misaligned_head",
@@ -62,7 +62,7 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "s",
         "Host time of one kernel of an eager layer: Python, dispatch, launch",
         "prior: forward of an eager Megatron layer takes the host 0.5 to 0.8 ms",
-        0.3,
+        0.15,
     ),
     _p(
         "host.micro_batch_s",
@@ -74,7 +74,16 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "prior",
         0.8,
     ),
-    _p("host.step_s", 1e-2, 1e-4, 8e-2, "s", "Fixed host time of a step (loss scale, gradient norm, scheduler, logging)", "prior", 0.8),
+    _p(
+        "host.step_s",
+        5e-3,
+        1e-4,
+        8e-2,
+        "s",
+        "Fixed host time of a step (loss scale, gradient norm, scheduler, logging)",
+        "prior: a few synchronizations and copies of scalars",
+        0.4,
+    ),
     _p(
         "flash.forward",
         1.0,
@@ -107,7 +116,7 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "prior: no tensor cores for odd strides",
         0.4,
     ),
-    _p("host.join", 3.0, 1.3, 20.0, "exponent", "How sharply the slower of host and device decides a micro-batch (p-norm)", "prior", 0.4),
+    _p("host.join", 3.0, 1.3, 20.0, "exponent", "How sharply the slower of host and device decides a micro-batch (p-norm)", "prior", 0.1),
     _p(
         "host.boundary_s",
         3e-4,
@@ -131,7 +140,8 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("network.inside", 1.2, 0.8, 2.5, "ratio", "Time of collectives inside a node in a job over the collective curve", "prior", 0.2),
     _p("network.between.ib", 1.3, 0.6, 3.0, "ratio", _BETWEEN, "prior", 0.3),
     _p("network.between.roce", 1.3, 0.8, 3.0, "ratio", _BETWEEN, "prior", 0.3),
-    _p("network.between.opa", 2.5, 0.8, 12.0, "ratio", _BETWEEN, "prior: host-driven protocol without GPU collectives", 0.4),
+    _p("network.between.efa", 1.8, 0.8, 5.0, "ratio", _BETWEEN, "prior: many-path protocol in software", 0.3),
+    _p("network.between.opa", 3.0, 0.8, 12.0, "ratio", _BETWEEN, "prior: host-driven protocol without GPU collectives", 0.4),
     _p("network.between.torus", 1.2, 0.6, 3.0, "ratio", _BETWEEN, "prior", 0.3),
     _p("network.between.any", 1.3, 0.8, 4.0, "ratio", _BETWEEN, "prior", 0.3),
     _p(

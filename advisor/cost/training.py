@@ -54,7 +54,7 @@ class _Network:
 def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
     """Seconds of all layers and of the edges, one micro-batch, by kind of kernel."""
     rate = pick(k, "sustained", GENERATIONS, t.codes["generation"]) * np.minimum(t.power, 1.0) ** k["power_exponent"]
-    low = np.where(t.four_bit > 0, k["sustained.four_bit"], np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0))
+    low = np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0) * np.where(t.four_bit > 0, k["sustained.four_bit"], 1.0)
     traffic = pick(k, "traffic", FUSIONS, t.codes["fusion"])
     products = rate * low
     unfused, misaligned = k["unfused_attention"] / rate, k["misaligned_head"] * k["unfused_attention"] / rate
@@ -62,8 +62,9 @@ def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
     uneven = np.where(t.balanced_context > 0, 1.0, 2.0 - 1.0 / t.cp)
     head = np.where(t.odd_vocab > 0, k["misaligned_vocab"], 1.0)
     passes = (t.edge_bytes * traffic + t.logits * t.logit_passes_bytes * k["traffic.logits"]) / t.bandwidth
-    # A buffer of accumulated gradients is read and written for every micro-batch.
-    accumulate = np.where(t.adapter > 0, 0.0, t.layer_params * t.layers * 2.0 * t.gradient_bytes / t.bandwidth)
+    # Accumulated gradients are read and written for every micro-batch, and the new one read once more where that is a pass of its own.
+    touched = 2.0 * t.gradient_bytes + np.where(t.fused_accumulation > 0, 0.0, t.weight_bytes)
+    accumulate = np.where(t.adapter > 0, 0.0, t.layer_params * t.layers * touched / t.bandwidth)
     return {
         "gemm_forward": t.gemm_forward / products,
         "gemm_backward": (t.gemm_input + t.gemm_weight) / products,
@@ -190,6 +191,8 @@ def _schedule(t: Terms, k: Calibration, stage: dict[str, Floats], comm: _Network
     ends_here = (t.pp == 1) | (last >= first)
     mine = np.where(t.pp == 1, t.layers, np.where(ends_here, t.layers_last, t.layers_most))
     mine_edges = np.where(ends_here, 1.0, 0.0)
+    shared = (t.balanced_by_cost > 0) & (t.pp > 1)
+    mine, mine_edges = np.where(shared, t.layers / t.pp, mine), np.where(shared, 1.0 / t.pp, mine_edges)
     device_s = mine * per_layer + mine_edges * stage["edges"]
     joined = _with_host(t, k, stage, mine, mine_edges)
     launch = joined - device_s

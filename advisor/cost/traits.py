@@ -28,6 +28,12 @@ class Traits:
     """The same in bf16, where sums need fp32; None means ``gradient_bytes``."""
     bucket_bytes: float = 0.0
     """Fixed communication buckets (DeepSpeed ``reduce_bucket_size`` and ``allgather_bucket_size``, 5e8 elements each)."""
+    splits_boundary: bool = True
+    """Whether a pipeline boundary sends each tensor-parallel rank's share only (Megatron's scatter-gather) or the whole on every rank."""
+    fused_accumulation: bool = True
+    """Whether the weight-gradient product adds into the accumulated gradient; otherwise a pass of its own does."""
+    reduces_whole: bool = False
+    """Whether ZeRO-1 reduces whole gradients on every rank instead of scattering the sums (DeepSpeed's pipeline engine)."""
     gathers_once: bool = False
     """Under pipeline parallelism, sharded weights stay gathered over the step (torchtitan: reshard_after_forward only without pipeline)."""
     working_gradient_bytes: float = 0.0
@@ -41,6 +47,8 @@ class Traits:
     overlap_pipeline: float = 0.0
     balanced_stages: bool = True
     """Whether embedding and head count as layers when stages are cut unevenly."""
+    balanced_by_cost: bool = False
+    """Whether stages are cut by computed cost, so that head and embedding weigh as the layers they equal (nanotron)."""
     kernels_forward: float = 28.0
     kernels_backward: float = 45.0
     host_factor: float = 1.0
@@ -80,7 +88,13 @@ GENERIC: Final = Traits()
 
 _MEGATRON: Final = Traits(keeps_gate_product=False, kept_activations_fp8=0.84)
 _MEGATRON_2021: Final = Traits(
-    dropout=True, gradient_bytes_bf16=4.0, overlap_gradients=0.0, overlap_parameters=0.0, logit_passes_bytes=48.0, gradient_bytes=2.0
+    fused_accumulation=False,
+    dropout=True,
+    gradient_bytes_bf16=4.0,
+    overlap_gradients=0.0,
+    overlap_parameters=0.0,
+    logit_passes_bytes=48.0,
+    gradient_bytes=2.0,
 )
 _DEEPSPEED: Final = Traits(
     dropout=True,
@@ -97,6 +111,7 @@ _DEEPSPEED: Final = Traits(
 )
 _TORCH: Final = Traits(
     fusion="eager",
+    fused_accumulation=False,
     gathers_once=True,
     pads_vocab=False,
     balanced_context=False,
@@ -144,7 +159,9 @@ TRAITS: Final[dict[str, Traits]] = {
         stored_weight_bytes_fp8=1.0,
     ),
     "megatron-2021": _MEGATRON_2021,
-    "megatron-deepspeed": replace(_MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9),
+    "megatron-deepspeed": replace(
+        _MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True, splits_boundary=False
+    ),
     # Every exchange waits: the setting of profiling runs.
     "megatron-plain": replace(_MEGATRON, overlap_gradients=0.0, overlap_parameters=0.0, overlap_context=0.0),
     # 3D-parallel code of unstated origin that keeps the vocabulary as it is on one tensor-parallel rank.
@@ -155,7 +172,13 @@ TRAITS: Final[dict[str, Traits]] = {
     "torchtitan": replace(_TORCH, logit_kept_bytes=12.5),
     "torchtune": replace(_TORCH, stored_weight_bytes=2.0, gradient_bytes=2.0),
     "nanotron": replace(
-        _MEGATRON_2021, gradient_bytes=4.0, fusion="eager", keeps_gate_product=True, kernels_forward=35.0, kernels_backward=55.0
+        _MEGATRON_2021,
+        balanced_by_cost=True,
+        gradient_bytes=4.0,
+        fusion="eager",
+        keeps_gate_product=True,
+        kernels_forward=35.0,
+        kernels_backward=55.0,
     ),
     "internevo": replace(_MEGATRON_2021, dropout=False, gradient_bytes_bf16=2.0, overlap_gradients=1.0, overlap_parameters=1.0),
     "libai": replace(_MEGATRON_2021, host_factor=0.5),
