@@ -6,10 +6,10 @@ Each module binds ``EXPORTER``; third parties register theirs in the entry-point
 from __future__ import annotations
 
 from advisor.errors import UnknownName
-from advisor.export._spec import Answer, Exporter, Files
+from advisor.export._spec import Answer, Checked, Exporter, Files
 from advisor.plugins import discover
 
-__all__ = ["Answer", "Exporter", "Files", "all_exporters", "exporter"]
+__all__ = ["Answer", "Checked", "Exporter", "Files", "all_exporters", "exporter"]
 
 
 def all_exporters() -> tuple[Exporter, ...]:

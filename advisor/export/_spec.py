@@ -30,16 +30,35 @@ class Answer:
     transformer: Mapping[str, Any]
     versions: Mapping[str, str]
     """Framework versions that were measured, where any were."""
+    target: str = "cuda"
+    """What the devices are programmed through: ``cuda``, ``rocm``, ``cpu-x86``, ``tpu`` …"""
+    hub: str | None = None
+    """The id of the weights on a model hub, where one is known."""
 
     @property
     def nodes(self) -> int:
-        """Nodes of the hardware."""
-        return int(self.hardware.get("nodes") or 1)
+        """Nodes the plan runs on."""
+        return max(1, min(int(self.hardware.get("nodes") or 1), self.plan.devices))
 
     @property
     def processes_per_node(self) -> int:
         """Processes a node runs: one a device."""
-        return max(1, self.plan.devices // self.nodes)
+        return -(-self.plan.devices // self.nodes)
+
+    @property
+    def is_training(self) -> bool:
+        """Tell whether the plan has a backward pass and an optimizer."""
+        return self.task in ("train", "finetune")
+
+    @property
+    def is_cpu(self) -> bool:
+        """Tell whether the devices are CPUs."""
+        return self.target.startswith("cpu")
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens a sequence holds: prompt and answer together when tokens are generated."""
+        return int(self.workload.get("seq_len") or 1)
 
     @property
     def title(self) -> str:
@@ -48,12 +67,20 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The verdict on files: which validators looked, and what they found wrong."""
+
+    validators: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
     """A format.
 
-    ``obstacle(answer)`` says why the plan cannot be written in it, or None. ``write`` returns the files. ``check`` returns what is wrong
-    with files of this format (its own or edited ones) for that answer, empty if nothing; it uses the tool's own parser where that is
-    installed and our rules for what the parser lets pass. ``targets`` names the tool and the versions the format was written against.
+    ``obstacle(answer)`` says why the plan cannot be written in it, or None; ``write`` is called only where it is None and returns the files.
+    ``check`` judges files of this format (its own or edited ones) for that answer, with the tool's own parser where that is installed
+    and our rules for what the parser lets pass. ``targets`` names the tool and the versions the format was written against.
     """
 
     name: str
@@ -61,4 +88,4 @@ class Exporter:
     targets: str
     obstacle: Callable[[Answer], str | None]
     write: Callable[[Answer], Files]
-    check: Callable[[Files, Answer], list[str]]
+    check: Callable[[Files, Answer], Checked]

@@ -18,8 +18,9 @@ def render_export(document: dict[str, Any]) -> None:
         out.print(f"[bold]{row['format']}[/], for {escape(row['targets'])}")
         for name in row["files"]:
             out.print(f"  {escape(name)}")
+        out.print(f"  [dim]checked with {escape(', '.join(row['validators']))}[/]")
     for row in document.get("checked", []):
         verdict = "[green]ok[/]" if not row["problems"] else "[bold red]wrong[/]"
-        out.print(f"{verdict} {row['format']} in {escape(row['folder'])}")
+        out.print(f"{verdict} {row['format']} in {escape(row['folder'])} [dim](checked with {escape(', '.join(row['validators']))})[/]")
         for problem in row["problems"]:
             out.print(f"  ✗ {escape(problem)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.errors import AdvisorError, EnvironmentLacks, UsageError
-from advisor.export import Answer, all_exporters, exporter
+from advisor.export import Answer, Exporter, Files, all_exporters, exporter
 from advisor.plan.records import Plan
 from advisor.search.records import Recommendation
 
@@ -58,7 +58,28 @@ def answer_of(document: Mapping[str, Any], stored: Mapping[str, Any]) -> Answer:
         estimate=stored["estimate"],
         transformer=_sizes(document["model"]),
         versions=_versions(),
+        target=_target(document["hardware"]),
+        hub=_hub(str(document["model"]["name"])),
     )
+
+
+def _target(hardware: Mapping[str, Any]) -> str:
+    """What the devices are programmed through; the local CPU where the profile is no sheet of ours."""
+    from advisor.hardware.load import find_profile
+
+    found = find_profile(str(hardware.get("profile") or ""))
+    return found.target if found is not None else "cpu-x86"
+
+
+def _hub(name: str) -> str | None:
+    from advisor.model.registry import model as find
+
+    if "/" in name:
+        return None  # a path, or an id already
+    try:
+        return next((alias for alias in find(name).aliases if "/" in alias), None)
+    except AdvisorError:
+        return None
 
 
 def _sizes(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,22 +114,34 @@ def _versions() -> dict[str, str]:
 
 
 def write_files(answer: Answer, formats: Sequence[str], out: str) -> dict[str, Any]:
-    """Write ``answer`` in every format below ``out`` (one folder a format when there are several)."""
-    chosen = [exporter(name.strip()) for name in formats if name.strip()]
+    """Write ``answer`` in every format below ``out`` (one folder a format when there are several), all of them or none."""
+    made = [(one, *_made(one, answer)) for one in _chosen(formats, answer)]
+    exported = []
+    for one, files, validators in made:
+        folder = Path(out) / one.name if len(made) > 1 else Path(out)
+        paths = [_write(folder, name, text) for name, text in files.items()]
+        exported.append({"format": one.name, "targets": one.targets, "files": paths, "validators": list(validators)})
+    return {"schema_version": 1, "plan_id": answer.plan_id, "exported": exported}
+
+
+def _chosen(formats: Sequence[str], answer: Answer) -> list[Exporter]:
+    """Return the exporters of these names, once each; UsageError if one cannot say the plan."""
+    chosen = [exporter(name) for name in dict.fromkeys(name.strip() for name in formats) if name]
     if not chosen:
         raise UsageError("--format needs a name", f"one of {', '.join(e.name for e in all_exporters())}", code="NO-FORMAT")
-    exported = []
     for one in chosen:
         obstacle = one.obstacle(answer)
         if obstacle is not None:
             raise UsageError(f"{one.name}: {obstacle}", _fitting(answer), code="CANNOT-EXPORT")
-        files = one.write(answer)
-        problems = one.check(files, answer)
-        if problems:
-            raise AssertionError(f"the {one.name} exporter wrote what its own check refuses: {problems}")
-        folder = Path(out) / one.name if len(chosen) > 1 else Path(out)
-        exported.append({"format": one.name, "targets": one.targets, "files": [_write(folder, name, text) for name, text in files.items()]})
-    return {"schema_version": 1, "plan_id": answer.plan_id, "exported": exported}
+    return chosen
+
+
+def _made(one: Exporter, answer: Answer) -> tuple[Files, tuple[str, ...]]:
+    files = one.write(answer)
+    checked = one.check(files, answer)
+    if checked.problems:
+        raise UsageError(f"{one.name}: the plan does not pass its check: {'; '.join(checked.problems)}", code="CANNOT-EXPORT")
+    return files, checked.validators
 
 
 def _fitting(answer: Answer) -> str | None:
@@ -135,12 +168,13 @@ def check_folder(answer: Answer, formats: Sequence[str], out: str) -> dict[str, 
     from advisor.yamlio import read_text
 
     checked = []
-    for name in formats:
-        one = exporter(name.strip())
-        expected = one.write(answer)
+    for one in _chosen(formats, answer):
         folder = Path(out) / one.name if (Path(out) / one.name).is_dir() else Path(out)
-        files = {file: read_text(folder / file) for file in expected}
-        checked.append({"format": one.name, "folder": str(folder), "problems": one.check(files, answer)})
+        files = {file: read_text(folder / file) for file in one.write(answer)}
+        verdict = one.check(files, answer)
+        checked.append(
+            {"format": one.name, "folder": str(folder), "validators": list(verdict.validators), "problems": list(verdict.problems)}
+        )
     return {"schema_version": 1, "plan_id": answer.plan_id, "checked": checked, "ok": not any(c["problems"] for c in checked)}
 
 
