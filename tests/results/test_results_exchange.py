@@ -175,11 +175,11 @@ def test_an_edited_line_is_noticed(sqlite_url: str, tmp_path: Path) -> None:
      json.dumps({"measurements": [1]}), "\ufeff{}", '{"record": "retraction", "target_id": "a"}',
      '{"record": "recommendation", "id": "a", "question": {}, "document": {}, "plans": [1]}'],
 )  # fmt: skip
-def test_wrong_lines_are_refused_in_one_line(database_url: str, tmp_path: Path, text: str) -> None:
+def test_wrong_lines_are_refused_in_one_line(sqlite_url: str, tmp_path: Path, text: str) -> None:
     file = tmp_path / "wrong.jsonl"
     file.write_text(json.dumps(LINE) + "\n" + text + "\n")
     with pytest.raises(UsageError) as caught:
-        results.import_files(database_url, [str(file)])
+        results.import_files(sqlite_url, [str(file)])
     assert "wrong.jsonl line 2" in caught.value.line()
     assert "\n" not in caught.value.line()
 
