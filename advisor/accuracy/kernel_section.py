@@ -77,7 +77,7 @@ def spreads(rows: Sequence[Row], values: Mapping[str, float]) -> dict[str, float
             found[f"{p.stratum}.calibrated"].append(abs(float(np.log(p.predicted / p.measured))))
     generations = sorted({generation_of(q.sheet) for q in queries_of(rows)})
     for generation in generations:
-        mine = [row for row in rows if _generation(row) == generation]
+        mine = [row for row in rows if generation_of_row(row) == generation]
         for p in predict_rows(mine, _calibration(without(values, generation))):
             if p.predicted and p.measured:
                 found[f"{p.stratum}.transferred"].append(abs(float(np.log(p.predicted / p.measured))))
@@ -101,7 +101,8 @@ def _calibration(values: Mapping[str, float]) -> Calibration:
     return with_kernels(Calibration.prior(), {"parameters": {name: {"value": v} for name, v in values.items()}})
 
 
-def _generation(row: Row) -> str | None:
+def generation_of_row(row: Row) -> str | None:
+    """Return the generation of a row's device, None where it is not named."""
     sheet = profile_of(row)
     return None if sheet is None else generation_of(sheet)
 
