@@ -155,7 +155,8 @@ def test_topology_of_a_cut_matrix() -> None:
 def test_lspci_with_details_tells_the_driver() -> None:
     text = (
         "0000:65:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)\n\tNUMA node: 1\n"
-        "\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x8 (downgraded)\n\tKernel driver in use: nvidia\n"
+        "\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n"
+        "\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x8 (downgraded)\n\tKernel driver in use: nvidia\n"
     )
     (device,) = parse_lspci(text)
     assert (device.driver, device.numa_node, device.width, device.width_max, device.speed_max_gts) == ("nvidia", 1, 8, 16, 16.0)
