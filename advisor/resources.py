@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -20,13 +21,21 @@ def data_dir(name: str) -> Path:
     raise FileNotFoundError(f"shipped data folder {name!r} is missing beside {_PACKAGE}")
 
 
+def home_dir() -> Path:
+    """Return the user's home; a user without one (an arbitrary uid in a container) gets a folder of the temporary ones."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"advisor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+
+
 def user_data_dir() -> Path:
     """Return the folder for this user's database and caches (not created here); ``ADVISOR_HOME`` overrides it."""
     override = os.environ.get("ADVISOR_HOME")
     if override:
         return Path(override)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData/Local"))) / "advisor"
+        return Path(os.environ.get("LOCALAPPDATA", str(home_dir() / "AppData/Local"))) / "advisor"
     if sys.platform == "darwin":
-        return Path.home() / "Library/Application Support/advisor"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "advisor"
+        return home_dir() / "Library/Application Support/advisor"
+    return Path(os.environ.get("XDG_DATA_HOME") or home_dir() / ".local/share") / "advisor"

@@ -94,6 +94,19 @@ def test_this_machine_is_saved_and_the_answer_survives_a_bad_database(capsys: py
     assert "warning[NOT-SAVED]" in captured.err
 
 
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("ADVISOR_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "home", no_home)
+    assert run(["probe", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["host"]["cpu"]["usable_cpus"]
+    assert list(tmp_path.rglob("advisor.db"))
+
+
 def device(**changes: Any) -> dict[str, Any]:
     fields = {
         "id": "0000:01:00.0", "target": "cuda", "vendor": "NVIDIA", "name": "NVIDIA H100", "arch": "sm_90", "memory_bytes": 80 << 30,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.probe.findings._context import Context
 from advisor.probe.records import Finding
-from advisor.resources import user_data_dir
+from advisor.resources import home_dir, user_data_dir
 from advisor.units import GIB, format_bytes
 
 #: A framework with its GPU libraries takes several GB to install; a database and caches need room as well.
@@ -24,7 +24,7 @@ def disk(context: Context) -> Iterator[Finding]:
         return
     places = {
         "the results database": user_data_dir(),
-        "downloaded models (~/.cache)": Path.home() / ".cache",
+        "downloaded models (~/.cache)": home_dir() / ".cache",
         "temporary files": Path(os.environ.get("TMPDIR") or "/tmp"),  # noqa: S108 - asked for its free space only
     }
     told: set[int] = set()

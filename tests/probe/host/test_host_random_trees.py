@@ -61,7 +61,7 @@ def probe(base: Path) -> None:
     assert memory.total_bytes is None or memory.usable_bytes is None or memory.usable_bytes <= memory.total_bytes
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(FILES), LINES, max_size=12))
 def test_no_tree_makes_it_raise(files: dict[str, str]) -> None:
     base = Path(tempfile.mkdtemp(prefix="advisor-tree-"))
