@@ -41,6 +41,10 @@ _START_S = 8e-6
 #: Backward of attention on a CPU runs unfused: five products for two.
 _BACKWARD = 2.5
 _SMOOTH = 0.05
+#: Weight of the base formula itself: that of one point four doublings of all sizes away.
+_FAR = 1.0 / (_SMOOTH + 16.0) ** 2
+#: With fewer points of a dtype, none of them need be a product large enough to show the best rate.
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class PointCloud:
             return np.ones(len(at))
         distance = ((at[:, None, :] - self.features[None, :, :]) ** 2).sum(axis=2)
         weight = 1.0 / (_SMOOTH + distance) ** 2
-        factor: Floats = np.exp((weight * self.residual).sum(axis=1) / weight.sum(axis=1))
+        factor: Floats = np.exp((weight * self.residual).sum(axis=1) / (weight.sum(axis=1) + _FAR))
         return factor
 
 
@@ -141,7 +145,8 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
     used: list[str] = []
     for dtype in sorted({p.dtype for p in mine if p.kind == "gemm"}):
         points = _at_threads([p for p in mine if p.kind == "gemm" and p.dtype == dtype and _is_layer(p, mine)], threads)
-        rates[dtype] = max(rate for _, rate in points)
+        best = max(rate for _, rate in points)
+        rates[dtype] = best if len(points) >= _FEW else max(best, rates["fp32"])
         gemms[dtype] = _gemm_cloud(points, rates[dtype], reached, dtype)
         used += [p.id for p, _ in points]
     for dtype in sorted({p.dtype for p in mine if p.kind == "attention"}):
