@@ -88,11 +88,13 @@ def threads(context: Context) -> Iterator[Finding]:
                 evidence="OMP_NUM_THREADS=1",
                 fix=f"export OMP_NUM_THREADS={fit}, divided by the processes on this machine",
             )
-    if context.in_container and context.root.is_live and cpu.usable_cpus < cpu.logical_cpus and "OMP_NUM_THREADS" not in stated:
+    # OpenMP runtimes count the affinity mask by themselves; of a quota they know nothing.
+    by_default = min(cpu.logical_cpus, len(context.facts.affinity or range(cpu.logical_cpus)))
+    if context.in_container and context.root.is_live and fit < by_default and "OMP_NUM_THREADS" not in stated:
         yield Finding(
             code="THREADS_UNSET_IN_CONTAINER",
             severity="warning",
-            message=f"OMP_NUM_THREADS is not set in a container that may use {cpu.usable_cpus:g} of {cpu.logical_cpus} CPUs.",
+            message=f"OMP_NUM_THREADS is not set in a container that may use {cpu.usable_cpus:g} CPUs: {by_default} threads would start.",
             evidence=f"{cpu.usable_cpus_source}",
             fix=f"export OMP_NUM_THREADS={fit}",
         )

@@ -273,6 +273,8 @@ def test_container_without_threads_is_told_only_live() -> None:
     report = read_host(Root.live())
     cpu = replace(report.host.cpu, logical_cpus=8, usable_cpus=2.5)
     host = replace(report.host, cpu=cpu, container="docker")
-    context = Context(root=Root(Root.live().base, {}), host=host, facts=report.facts)
+    context = Context(root=Root(Root.live().base, {}), host=host, facts=replace(report.facts, affinity=None))
     assert [finding.code for finding in threads(context)] == ["THREADS_UNSET_IN_CONTAINER"]
     assert "=3" in (next(iter(threads(context))).fix or "")
+    masked = replace(context, facts=replace(report.facts, affinity=(0, 1, 2)))
+    assert list(threads(masked)) == []
