@@ -102,8 +102,13 @@ def run(args: list[str] | None = None) -> int:
     except click.exceptions.Abort:
         click.echo("interrupted", err=True)
         return 130
+    except SystemExit as error:
+        # Click turns a broken pipe into SystemExit(1) and wraps the stream. The reader (head, less) went away: it had what it wanted.
+        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):
+            return 0
+        return error.code if isinstance(error.code, int) else 1
     except BrokenPipeError:
-        # The reader (head, less) went away: what was asked for was delivered. Keep the interpreter from flushing into it again.
+        # The same, met while flushing: keep the interpreter from flushing into the pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
