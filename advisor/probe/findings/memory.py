@@ -23,7 +23,7 @@ def limits(context: Context) -> Iterator[Finding]:
         yield Finding(
             code="MEMORY_LIMIT",
             severity="warning" if found.memory_bytes < max(0.5 * memory.total_bytes, MEMORY_LITTLE) else "info",
-            message=f"A control group allows {format_bytes(found.memory_bytes)} of {format_bytes(memory.total_bytes)}; what takes more is killed.",
+            message=f"A control group allows {format_bytes(found.memory_bytes)} of {format_bytes(memory.total_bytes)}; more gets killed.",
             evidence=found.memory_source,
             fix="raise it: docker run --memory=…, resources.limits.memory, or the batch system's --mem",
         )
