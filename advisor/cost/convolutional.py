@@ -146,8 +146,8 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
     evidence: list[Evidence] = []
     used: list[str] = []
     batch, micro, devices = plans.ints("micro_batch"), plans.ints("grad_accumulation"), plans.ints("devices")
-    for rows, (framework, precision, optimizer, threads) in _groups(plans, platform):
-        curves = curves_for(platform, framework, calibration, threads)
+    for rows, (framework, precision, optimizer, execution, threads) in _groups(plans, platform):
+        curves = curves_for(platform, framework, calibration, threads, execution)
         stack = stack_for(calibration, framework, curves.generation, precision)
         numbers = Numbers(compute=precision, weight_bytes=2.0 if precision in ("fp16", "bf16") else 4.0)
         terms = step_terms(
@@ -231,17 +231,19 @@ def _sigma(calibration: Calibration, evidence: Evidence) -> float:
     return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
 
 
-def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, int]]]:
-    """Return row indices and (framework, precision, optimizer, threads) of each group of plans priced together."""
+def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, str, int]]]:
+    """Return row indices and (framework, precision, optimizer, execution, threads) of each group of plans priced together."""
     if not len(plans):
         return []
-    names = ("framework", "precision", "optimizer")
+    names = ("framework", "precision", "optimizer", "execution")
     threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
     keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
     unique, back = np.unique(keys, axis=1, return_inverse=True)
     back = np.asarray(back).ravel()
     found = []
     for index in range(unique.shape[1]):
-        framework, precision, optimizer = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
-        found.append((np.flatnonzero(back == index), (framework, precision, optimizer, int(unique[3, index]) or platform.threads)))
+        framework, precision, optimizer, execution = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
+        found.append(
+            (np.flatnonzero(back == index), (framework, precision, optimizer, execution, int(unique[4, index]) or platform.threads))
+        )
     return found

@@ -10,7 +10,7 @@ Every ``*_seconds`` function broadcasts its numeric arguments as float arrays an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from advisor.cost.kernels import gemm as _gemm
 from advisor.cost.kernels import launch as _launch
 from advisor.cost.kernels import stream as _stream
 from advisor.cost.kernels.generation import fitted, generation_of
-from advisor.cost.local import LocalCurves, local_curves
+from advisor.cost.local import LocalCurves, convolution_ratio, local_curves
 from advisor.hardware.platform import Evidence, NetworkTier, Platform
 
 Floats = npt.NDArray[np.float64]
@@ -84,7 +84,9 @@ class DeviceCurves:
         return dtype in self.peaks_flops_per_s or f"{dtype}_vector" in self.peaks_flops_per_s
 
 
-def curves_for(platform: Platform, framework: str, calibration: Calibration, threads: int | None = None) -> DeviceCurves:
+def curves_for(
+    platform: Platform, framework: str, calibration: Calibration, threads: int | None = None, execution: str = "eager"
+) -> DeviceCurves:
     """Return the curves of the platform's device as ``framework`` drives it, on a CPU with ``threads`` (default: the platform's).
 
     Missing sheet numbers take the documented priors: 80 compute units, 1/20 byte/s of bandwidth per FLOP/s of the 16-bit peak,
@@ -122,11 +124,17 @@ def curves_for(platform: Platform, framework: str, calibration: Calibration, thr
         stream=_stream.parameters(calibration, generation),
         collective=_collective.parameters(calibration, generation),
         launch=_launch.parameters(calibration, framework, platform.is_cpu),
-        conv=_conv.parameters(calibration, generation),
+        conv=_convolution(calibration, generation, framework, execution, platform.is_cpu),
         evidence=evidence,
         peer_to_peer=sheet.peer_to_peer,
         notes=tuple(notes),
     )
+
+
+def _convolution(calibration: Calibration, generation: str, framework: str, execution: str, is_cpu: bool) -> _conv.ConvParameters:
+    fitted_or_prior = _conv.parameters(calibration, generation)
+    ratio = convolution_ratio(framework, execution) if is_cpu else None
+    return fitted_or_prior if ratio is None else replace(fitted_or_prior, gather=ratio)
 
 
 def gemm_seconds(curves: DeviceCurves, m: ArrayLike, n: ArrayLike, k: ArrayLike, dtype: str) -> Floats:

@@ -163,8 +163,8 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
     used: list[str] = []
     notes: list[str] = []
     spread = np.zeros(n)
-    for rows, (framework, precision, quantization, threads) in _groups(plans, platform):
-        curves = curves_for(platform, framework, calibration, threads)
+    for rows, (framework, precision, quantization, execution, threads) in _groups(plans, platform):
+        curves = curves_for(platform, framework, calibration, threads, execution)
         engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
         numbers = numbers_of(precision, quantization)
         tp, pp = plans.ints("tp")[rows], plans.ints("pp")[rows]
@@ -222,9 +222,9 @@ def lengths(model: Model, workload: Workload) -> tuple[float, float]:
     return prompt, float(workload.output_len or 0) if model.kind in ("decoder", "encoder-decoder") else 0.0
 
 
-def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, int]]]:
-    """Return row indices and (framework, precision, quantization, threads) of each group of plans priced together."""
-    names = ("framework", "precision", "quantization")
+def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, str, int]]]:
+    """Return row indices and (framework, precision, quantization, execution, threads) of each group of plans priced together."""
+    names = ("framework", "precision", "quantization", "execution")
     threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
     keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
     if not len(plans):
@@ -233,8 +233,10 @@ def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.i
     back = np.asarray(back).ravel()
     found = []
     for index in range(unique.shape[1]):
-        framework, precision, quantization = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
-        found.append((np.flatnonzero(back == index), (framework, precision, quantization, int(unique[3, index]) or platform.threads)))
+        framework, precision, quantization, execution = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
+        found.append(
+            (np.flatnonzero(back == index), (framework, precision, quantization, execution, int(unique[4, index]) or platform.threads))
+        )
     return found
 
 

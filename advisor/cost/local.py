@@ -169,6 +169,16 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
     )
 
 
+def convolution_ratio(name: str, execution: str) -> float | None:
+    """Return a framework's time of a convolution on a CPU over the product of the same size, from its descriptor; None if not stated.
+
+    ``cpu_convolution_ratio.<execution>`` stands before ``cpu_convolution_ratio``.
+    """
+    spec = descriptor(name)
+    overheads = spec.overheads if spec is not None else {}
+    return overheads.get(f"cpu_convolution_ratio.{execution}", overheads.get("cpu_convolution_ratio"))
+
+
 def _unmeasured(gemms: Mapping[str, PointCloud], isa: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
     """Return slowdown and source for every dtype without points: fp32 times what the instruction set says."""
     slowdown: dict[str, float] = {}

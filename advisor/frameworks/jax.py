@@ -43,6 +43,8 @@ FRAMEWORK = FrameworkSpec(
     install="pip install jax",
     query=query,
     bench_backend="jax",
+    # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
+    overheads={"cpu_convolution_ratio": 1.65},
     capabilities=(
         Capability(
             tasks=("train", "finetune"),

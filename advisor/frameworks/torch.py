@@ -67,6 +67,8 @@ FRAMEWORK = FrameworkSpec(
     install="pip install torch",
     query=query,
     bench_backend="torch",
+    # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
+    overheads={"cpu_convolution_ratio": 1.45, "cpu_convolution_ratio.script": 0.95},
     capabilities=(
         Capability(
             tasks=("train", "finetune"),
