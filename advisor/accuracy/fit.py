@@ -66,7 +66,8 @@ def fit(
     def residuals(theta: Floats) -> Floats:
         trial = calibration.with_values(dict(zip(names, np.exp(theta), strict=True)))
         error = (np.log(np.maximum(predict(trial), 1e-30)) - target) / scale
-        # The loss of a row grows like the logarithm of its squared error (Cauchy): a run that went wrong loses its pull. Priors stay quadratic.
+        # A row's loss grows like the logarithm of its squared error (Cauchy): a run that went wrong loses its pull.
+        # The priors stay quadratic.
         soft = np.sign(error) * np.sqrt(np.log1p(error**2)) * weights
         return np.concatenate([soft, prior_weight * (theta - prior) / spread])
 

@@ -62,4 +62,5 @@ def beside(work: Any, exchange_s: Any, fraction: Any, contention: float) -> Floa
     What runs beside work hides, but slows it: collectives take memory bandwidth and compute units (``contention`` of the shorter).
     """
     hidden = np.asarray(exchange_s, dtype=np.float64) * fraction
-    return exchange_s - hidden + np.maximum(hidden - work, 0.0) + contention * np.minimum(hidden, work)
+    exposed = exchange_s - hidden + np.maximum(hidden - work, 0.0) + contention * np.minimum(hidden, work)
+    return np.asarray(exposed, dtype=np.float64)

@@ -46,4 +46,4 @@ def in_flight(pp: Any, vpp: Any, micro_batches: Any) -> Floats:
     """
     pp, vpp, m = (np.asarray(x, dtype=np.float64) for x in (pp, vpp, micro_batches))
     held = np.where(vpp > 1, pp * (1.0 + (pp - 1.0) / (pp * vpp)), pp)
-    return np.minimum(held, m)
+    return np.asarray(np.minimum(held, m), dtype=np.float64)

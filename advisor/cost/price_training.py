@@ -96,8 +96,8 @@ def bottlenecks(parts: Mapping[str, Floats]) -> npt.NDArray[np.int8]:
     n = len(next(iter(parts.values())))
     totals = np.zeros((len(BOTTLENECKS), n))
     for name, seconds in parts.items():
-        totals[BOTTLENECKS.index(CAUSES[name])] += seconds  # type: ignore[arg-type]
-    return totals.argmax(axis=0).astype(np.int8)
+        totals[BOTTLENECKS.index(CAUSES[name])] += seconds
+    return np.asarray(totals.argmax(axis=0), dtype=np.int8)
 
 
 def _share(parts: Mapping[str, Floats], time: Floats, causes: tuple[str, ...]) -> Floats:

@@ -7,7 +7,7 @@ may override any of them through ``overheads`` (``{"trait.overlap_gradients": 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Fusion = Literal["eager", "fused", "compiled", "xla"]
 
@@ -208,6 +208,6 @@ def _overridden(framework: str, traits: Traits) -> Traits:
     spec = descriptor(framework)
     if spec is None or not spec.overheads:
         return traits
+    changes: dict[str, Any] = {key.removeprefix("trait."): value for key, value in spec.overheads.items() if key.startswith("trait.")}
     names = {f.name for f in fields(Traits)}
-    given = {key.removeprefix("trait."): value for key, value in spec.overheads.items() if key.startswith("trait.")}
-    return replace(traits, **{key: value for key, value in given.items() if key in names})
+    return replace(traits, **{key: value for key, value in changes.items() if key in names})

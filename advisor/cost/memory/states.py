@@ -13,9 +13,6 @@ from advisor.cost.terms import Terms
 
 Floats = npt.NDArray[np.float64]
 
-#: Bytes a frozen weight takes when quantized to 4 bits in blocks (nf4 with double quantization; Dettmers et al. 2023: 0.127 bits).
-_NF4_BYTES = 0.516
-
 
 def states(t: Terms, params: Floats) -> dict[str, Floats]:
     """Return bytes of ``weights``, ``gradients``, ``optimizer_states`` and ``gather_buffers`` for a stage of ``params`` parameters."""
