@@ -167,7 +167,7 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
         flops[rows], peak[rows] = 3.0 * terms.flops * micro[rows], curves.peak(precision)
         known: Evidence = stack.evidence if curves.local is None else curves.local.evidence
         evidence.append(known)
-        spread[rows] = _sigma(calibration, known)
+        spread[rows] = step_sigma(calibration, known)
         if curves.local is not None:
             used.extend(curves.local.measurements)
     time = sum(parts.values(), start=np.zeros(n))
@@ -226,7 +226,8 @@ def training_memory(model: Model, plans: PlanTable) -> dict[str, Floats]:
     }
 
 
-def _sigma(calibration: Calibration, evidence: Evidence) -> float:
+def step_sigma(calibration: Calibration, evidence: Evidence) -> float:
+    """Return the spread of log(measured / predicted) of a step under a software stack, by evidence."""
     fitted = calibration.section("classic").get("sigma", {}).get(evidence)
     return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
 

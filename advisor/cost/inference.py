@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
+from advisor.cost.convolutional import compose_step, step_sigma, step_terms
 from advisor.cost.curves import DeviceCurves, collective_seconds, curves_for
 from advisor.cost.energy import energy_j
 from advisor.cost.engines import Engine, engine_for
 from advisor.cost.forward import Forward, Numbers, forward
 from advisor.cost.inference_memory import inference_memory
 from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.stacks import stack_for
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
 from advisor.model.records import Model
@@ -30,6 +32,8 @@ from advisor.plan.table import PlanTable
 
 Floats = npt.NDArray[np.float64]
 
+#: Share of a convolutional network's element-wise bytes that folding leaves at inference (residual sums and pools of ResNet-50).
+_UNFOLDED = 0.3
 #: Which bottleneck each part of a latency belongs to.
 CAUSES: Mapping[str, str] = {
     "prefill": "compute",
@@ -121,7 +125,8 @@ def _pass(
     return {
         "gemm": work.gemm + work.conv + work.grouped + work.depthwise,
         "attention": work.attention,
-        "stream": work.stream,
+        # Normalization and activation of a convolution are folded into it at inference: the residual sums and pools remain.
+        "stream": work.stream * (_UNFOLDED if model.kind == "convolutional" else 1.0),
         "network": network,
         "calls": np.where(tp > 1, work.reduces, 0.0) + np.maximum(pp - 1.0, 0.0),
         "kernels": np.full(tokens.shape, work.kernels),
@@ -168,6 +173,18 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
         numbers = numbers_of(precision, quantization)
         tp, pp = plans.ints("tp")[rows], plans.ints("pp")[rows]
+        if _one_pass_of_a_framework(model, curves, framework, tp * pp):
+            # Published steps of vision and BERT-class models calibrate the frameworks that run them.
+            stack = stack_for(calibration, framework, curves.generation, precision)
+            step = step_terms(model, curves, platform, numbers, batch=batch[rows], seq=prompt, training=False)
+            for name, seconds in _as_latency(compose_step(step, stack)).items():
+                parts[name][rows] = seconds
+            flops[rows], peak[rows] = step.flops, curves.peak(numbers.compute)
+            known = _weakest([curves.evidence, stack.evidence])
+            evidence.append(known)
+            spread[rows] = step_sigma(calibration, known)
+            notes.extend(curves.notes)
+            continue
         terms = terms_of(model, curves, platform, numbers, batch=batch[rows], tp=tp, pp=pp, prompt=prompt, output=output)
         for name, seconds in compose(terms, engine).items():
             parts[name][rows] = seconds
@@ -210,6 +227,22 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         measurements=tuple(dict.fromkeys(used)),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _one_pass_of_a_framework(model: Model, curves: DeviceCurves, framework: str, split: Floats) -> bool:
+    """Tell whether a step is one undivided pass of an encoder or a vision model in a framework on an accelerator."""
+    return (
+        model.kind in ("encoder", "vision", "convolutional") and curves.local is None and bool((split <= 1).all()) and framework != "vllm"
+    )
+
+
+def _as_latency(step: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {
+        "prefill": step["convolution"] + step["gemm"],
+        "elementwise": step["elementwise"],
+        "launch": step["launch"],
+        "engine": step["fixed"],
+    }
 
 
 def lengths(model: Model, workload: Workload) -> tuple[float, float]:
