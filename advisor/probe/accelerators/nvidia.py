@@ -9,10 +9,11 @@ from advisor.probe.accelerators._libs import find_library
 from advisor.probe.accelerators._sighting import Reading, Sighting
 from advisor.probe.accelerators._text import compact
 from advisor.probe.accelerators._tools import recorded, run_tool
+from advisor.probe.accelerators.cuda import ask_cuda
 from advisor.probe.accelerators.nvidia_judge import Library, judge
 from advisor.probe.accelerators.nvidia_proc import KernelModule, read_module
 from advisor.probe.accelerators.nvidia_topo import parse_topo
-from advisor.probe.accelerators.nvml import NvmlAnswer, ask_cuda, ask_nvml
+from advisor.probe.accelerators.nvml import NvmlAnswer, ask_nvml
 from advisor.probe.accelerators.pci import NVIDIA, PciDevice, pcie_facts
 from advisor.probe.accelerators.tegra import read_tegra
 from advisor.probe.accelerators.wsl import LIBRARIES, NODE, is_wsl, wsl_environ

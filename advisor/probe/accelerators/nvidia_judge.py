@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 
 from advisor.probe.accelerators._sighting import Reading, Sighting
+from advisor.probe.accelerators.cuda import CudaAnswer
 from advisor.probe.accelerators.nvidia_proc import KernelModule
-from advisor.probe.accelerators.nvml import NOT_FOUND, NOT_SUPPORTED, CudaAnswer
+from advisor.probe.accelerators.nvml import NOT_FOUND, NOT_SUPPORTED
 from advisor.probe.accelerators.pci import PciDevice
 from advisor.probe.records import Finding, State
 from advisor.probe.root import Root

@@ -1,4 +1,4 @@
-"""NVML and the CUDA driver library, asked in children with a deadline, and their answers as sightings."""
+"""NVML, asked in a child with a deadline, and its answers as sightings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from advisor.probe.records import DeviceLink, State
 from microbench.child import python_child, run_child
 
 NVML_DEADLINE_S = 6.0
-CUDA_DEADLINE_S = 8.0
 
 # nvmlReturn_t, from the NVML API reference.
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999
@@ -62,7 +61,7 @@ class NvmlAnswer:
 
 def ask_nvml(environ: Mapping[str, str], deadline_s: float = NVML_DEADLINE_S) -> NvmlAnswer:
     """Ask NVML in a child that gets ``environ``; a hang costs ``deadline_s``, an abort nothing but the child."""
-    result = run_child(python_child("advisor.probe.accelerators._nvml_child"), timeout_s=deadline_s, env=_environment(environ))
+    result = run_child(python_child("advisor.probe.accelerators._nvml_child"), timeout_s=deadline_s, env=unhidden(environ))
     answer = read_nvml(result.stdout)
     if result.status == "timeout":
         answer.state, answer.reason = "timeout", f"NVML gave no answer within {deadline_s:g} s"
@@ -73,8 +72,8 @@ def ask_nvml(environ: Mapping[str, str], deadline_s: float = NVML_DEADLINE_S) ->
     return answer
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    # The binding must see every GPU: what the user hides is told apart from what is there.
+def unhidden(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which a library sees every GPU: what the user hides is told apart from what is there."""
     hidden = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
     return {name: text for name, text in environ.items() if name not in hidden}
 
@@ -120,7 +119,7 @@ def _gpu(record: dict[str, Any], common: dict[str, Any]) -> list[Sighting]:
     found.bus_id = normal_bdf(address.get("bus_id"))
     found.pci_id = f"{address['vendor']:04x}:{address['device']:04x}" if address.get("vendor") and address.get("device") else None
     found.package = found.uuid or found.bus_id
-    found.arch = _arch(record.get("compute_capability"))
+    found.arch = sm_name(record.get("compute_capability"))
     found.memory_bytes = record.get("memory") or None
     found.details = compact({**common, "nvml_index": index, **_facts(record)})
     found.links = _links(record.get("nvlinks") or {})
@@ -130,7 +129,8 @@ def _gpu(record: dict[str, Any], common: dict[str, Any]) -> list[Sighting]:
     return [found, *slices]
 
 
-def _arch(capability: Any) -> str | None:
+def sm_name(capability: Any) -> str | None:
+    """Return ``sm_90`` for a compute capability ``[9, 0]``, or None for anything else."""
     if not isinstance(capability, list) or len(capability) != 2 or not all(isinstance(part, int) for part in capability):
         return None
     return f"sm_{capability[0]}{capability[1]}" if capability[0] > 0 else None
@@ -250,68 +250,4 @@ def _slice(part: dict[str, Any], parent: Sighting) -> Sighting:
     )
     if found.memory_bytes is None:
         found.unknown["memory_bytes"] = f"NVML: {ERRORS.get(errors.get('memory', UNKNOWN), 'unknown error')}"
-    return found
-
-
-@dataclass(slots=True)
-class CudaAnswer:
-    """How the CUDA driver library answered: ``usable`` is None where it was not there to be asked."""
-
-    usable: bool | None = None
-    reason: str | None = None
-    state: State | None = None
-    sightings: list[Sighting] = field(default_factory=list)
-    driver_version: str | None = None
-
-
-def ask_cuda(environ: Mapping[str, str], deadline_s: float = CUDA_DEADLINE_S) -> CudaAnswer:
-    """Initialise CUDA in a child and list what it sees; no context is made and no GPU memory taken."""
-    result = run_child(python_child("advisor.probe.accelerators._cuda_child"), timeout_s=deadline_s, env=_environment(environ))
-    if result.status == "timeout":
-        return CudaAnswer(usable=False, state="timeout", reason=f"cuInit gave no answer within {deadline_s:g} s")
-    if result.status == "crashed":
-        return CudaAnswer(
-            usable=False, state="crashed", reason=f"the CUDA driver library ended the process that asked it ({result.reason})"
-        )
-    return read_cuda(result.stdout)
-
-
-def read_cuda(output: str) -> CudaAnswer:
-    """Read the child's JSON."""
-    try:
-        record = json.loads(output)
-    except ValueError:
-        return CudaAnswer(reason="the CUDA driver library could not be asked")
-    try:
-        return _cuda_answer(record)
-    except SHAPES:
-        return CudaAnswer(reason="the CUDA driver library could not be asked")
-
-
-def _cuda_answer(record: dict[str, Any]) -> CudaAnswer:
-    status, version = record.get("status"), record.get("driver_version")
-    text = f"{version // 1000}.{version % 1000 // 10}" if isinstance(version, int) and version else None
-    if status is None:
-        return CudaAnswer(reason=f"no libcuda.so.1: {record.get('text')}")
-    if status != 0:
-        words = f"cuInit fails with CUDA error {status}" + (f" ({record['text']})" if record.get("text") else "")
-        return CudaAnswer(usable=False, reason=words, driver_version=text)
-    return CudaAnswer(usable=True, driver_version=text, sightings=[_cuda_device(item, text) for item in record.get("devices") or []])
-
-
-def _cuda_device(item: dict[str, Any], version: str | None) -> Sighting:
-    domain, bus, device = (*(item.get("bus") or []), None, None, None)[:3]
-    known = all(isinstance(part, int) for part in (domain, bus, device))
-    found = Sighting(source="cuda", target="cuda", vendor="nvidia", driver=True, library=True, runtime=True)
-    found.bus_id = f"{domain:04x}:{bus:02x}:{device:02x}.0" if known else None
-    found.uuid = f"GPU-{item['uuid']}" if item.get("uuid") else None
-    found.arch = _arch(item.get("compute_capability"))
-    found.compute_units = item.get("multiprocessors")
-    if item.get("integrated"):
-        found.memory_kind = "unified"
-        found.details["integrated"] = True
-        found.details["cuda_memory_bytes"] = item.get("memory")
-    else:
-        found.memory_bytes = item.get("memory")
-    found.details.update(compact({"cuda_index": item.get("index"), "cuda_driver_version": version}))
     return found

@@ -11,11 +11,12 @@ from accelerator_machines import join, pci, smi_gpu, smi_xml
 from advisor.probe.accelerators import find_devices
 from advisor.probe.accelerators._text import number, size_bytes, value
 from advisor.probe.accelerators._tools import run_tool
+from advisor.probe.accelerators.cuda import CudaAnswer, read_cuda
 from advisor.probe.accelerators.merge import build
 from advisor.probe.accelerators.nvidia_judge import Library, judge
 from advisor.probe.accelerators.nvidia_proc import KernelModule, read_module
 from advisor.probe.accelerators.nvidia_smi_text import failure, library_version, parse_smi_list
-from advisor.probe.accelerators.nvml import CudaAnswer, read_cuda, read_nvml
+from advisor.probe.accelerators.nvml import read_nvml
 from advisor.probe.accelerators.visible import select_cuda
 from advisor.probe.records import Device
 from advisor.probe.root import Root

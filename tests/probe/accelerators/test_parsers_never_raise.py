@@ -16,6 +16,7 @@ from advisor.probe.accelerators import READERS, _text, apple, find_devices
 from advisor.probe.accelerators._sighting import normal_bdf
 from advisor.probe.accelerators._smi_tree import from_text, from_xml
 from advisor.probe.accelerators.ascend import parse_npu_smi
+from advisor.probe.accelerators.cuda import read_cuda
 from advisor.probe.accelerators.gaudi import parse_hl_smi
 from advisor.probe.accelerators.lspci import parse_lspci
 from advisor.probe.accelerators.neuron import parse_neuron_ls
@@ -23,7 +24,7 @@ from advisor.probe.accelerators.npu import parse_rknpu_load, parse_xrt_smi
 from advisor.probe.accelerators.nvidia_smi import parse_smi_q, parse_smi_xml
 from advisor.probe.accelerators.nvidia_smi_text import failure, parse_smi_list, parse_smi_table
 from advisor.probe.accelerators.nvidia_topo import parse_topo
-from advisor.probe.accelerators.nvml import read_cuda, read_nvml
+from advisor.probe.accelerators.nvml import read_nvml
 from advisor.probe.accelerators.rocm_smi import parse_amd_smi, parse_rocm_smi
 from advisor.probe.accelerators.tenstorrent import parse_tt_smi
 from advisor.probe.accelerators.visible import select_cuda
