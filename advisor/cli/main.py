@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "One page about this machine or an answer."),
     "env": ("env", "Managed environments for frameworks that need their own."),
     "serve": ("serve", "Serve the results database over HTTP, with pages."),
+    "token": ("token", "Tokens that let others store measurements through the server."),
 }
 
 

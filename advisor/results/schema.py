@@ -7,6 +7,7 @@
     recommendations 1-n plans
     retractions            what was withdrawn, of measurements and trials
     device_sheets          published data sheets
+    api_tokens 1-n submissions, run_owners    who may submit over HTTP, what came in, and whose it is
 
 Keys are UUIDs in text, so that databases merge; a content hash tells a repetition from a conflict. A measurement is never
 edited: a newer one of the same ``series`` supersedes it, a retraction withdraws it. Every change of these tables is a
@@ -24,7 +25,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 #: The newest migration, and all that this program can read after an upgrade, oldest first.
-KNOWN_REVISIONS = ("0001",)
+KNOWN_REVISIONS = ("0001", "0002")
 SCHEMA_REVISION = KNOWN_REVISIONS[-1]
 #: Not Alembic's default name: Optuna's storage uses that one, and refuses a database where it finds another's revision.
 VERSION_TABLE = "advisor_schema_version"
@@ -229,3 +230,39 @@ class DeviceSheet(Base):
     document: Mapped[dict[str, Any]]
     sources: Mapped[str]
     content_hash: Mapped[str]
+
+
+class ApiToken(Base):
+    """A bearer token of the HTTP service; only its SHA-256 is kept (a token is 256 random bits, so no slow hash is needed)."""
+
+    __tablename__ = "api_tokens"
+
+    id: Mapped[str] = _uuid_key()
+    name: Mapped[str]
+    token_hash: Mapped[str] = mapped_column(unique=True)
+    scopes: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class Submission(Base):
+    """A batch that came in over HTTP: its idempotency key, the hash of what was sent, and the answer that was given."""
+
+    __tablename__ = "submissions"
+    __table_args__ = (Index("ix_submissions_token_id", "token_id", "received_at"),)
+
+    id: Mapped[str] = _uuid_key()
+    token_id: Mapped[str] = mapped_column(ForeignKey("api_tokens.id"))
+    body_hash: Mapped[str]
+    document: Mapped[dict[str, Any]]
+    received_at: Mapped[datetime]
+
+
+class RunOwner(Base):
+    """Whose token a submitted run belongs to: nobody else may add to it or withdraw it."""
+
+    __tablename__ = "run_owners"
+
+    run_id: Mapped[str] = _uuid_key()
+    token_id: Mapped[str] = mapped_column(ForeignKey("api_tokens.id"))

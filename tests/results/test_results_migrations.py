@@ -77,8 +77,8 @@ def test_upgrading_is_repeatable(database_url: str) -> None:
 def test_an_old_schema_is_refused_with_the_command(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(database_url):
         pass
-    monkeypatch.setattr(engines, "KNOWN_REVISIONS", (SCHEMA_REVISION, "0002"))
-    monkeypatch.setattr(engines, "SCHEMA_REVISION", "0002")
+    monkeypatch.setattr(engines, "KNOWN_REVISIONS", (SCHEMA_REVISION, "9999"))
+    monkeypatch.setattr(engines, "SCHEMA_REVISION", "9999")
     with pytest.raises(DatabaseError) as caught:
         Store.open(database_url)
     assert caught.value.code == "DB-OLD"
