@@ -1,0 +1,117 @@
+"""Published rows read as plans, and the predictions of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.accuracy.hardware import platform_of
+from advisor.accuracy.rows import Described, describe, number
+from advisor.accuracy.training_rows import predict, prepare
+from advisor.results.published import read_published
+from advisor.usecases.calibration import load_calibration
+
+COLUMNS = tuple(next(iter(read_published("training"))))
+ROW = dict.fromkeys(COLUMNS, "") | {
+    "id": "x-1",
+    "group": "mine",
+    "status": "ok",
+    "hardware": "A100-SXM4-80GB",
+    "hw_class": "A100-80",
+    "n_devices": "64",
+    "devices_per_node": "8",
+    "framework": "Megatron-LM 2021",
+    "n_layers": "36",
+    "hidden": "4096",
+    "n_heads": "32",
+    "vocab": "51200",
+    "seq_len": "2048",
+    "precision": "fp16",
+    "micro_batch": "4",
+    "global_batch": "512",
+    "dp": "16",
+    "tp": "4",
+    "pp": "1",
+    "activation_checkpointing": "full",
+    "flash_attention": "n",
+    "step_time_s": "20",
+}
+
+
+def described(**changes: str) -> Described:
+    found = describe(ROW | changes)
+    assert isinstance(found, Described), found
+    return found
+
+
+def test_a_row_becomes_model_platform_and_plan() -> None:
+    found = described()
+    assert found.model.parameters == pytest.approx(7.5e9, rel=0.02)
+    assert found.platform.devices == 64
+    assert found.plan is not None
+    assert (found.plan.dp, found.plan.tp, found.plan.micro_batch, found.plan.grad_accumulation) == (16, 4, 4, 8)
+    assert (found.plan.recompute, found.plan.attention, found.plan.precision) == ("full", "math", "fp16")
+    assert found.time_s == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hw_class": "other/unstated", "hardware": "some GPU"}, "hardware is not named"),
+        ({"seq_len": ""}, "sequence length"),
+        ({"global_batch": "", "micro_batch": ""}, "batch"),
+        ({"dp": "3"}, "degrees"),
+        ({"n_devices": ""}, "devices"),
+        ({"n_layers": "", "model_name": "nobody-knows-9b"}, "name is not known"),
+    ],
+)
+def test_what_cannot_be_described_says_why(changes: dict[str, str], reason: str) -> None:
+    found = describe(ROW | changes)
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_a_missing_layout_is_not_a_plan() -> None:
+    assert described(tp="", pp="").plan is None
+
+
+def test_time_from_its_own_definition_of_flops() -> None:
+    """Hardware FLOP/s count the recomputed forward: four forward passes where model FLOP/s count three."""
+    hardware = described(step_time_s="", tflops_per_device="150", tflops_kind="hardware (paper formula incl. recompute)")
+    model = described(step_time_s="", tflops_per_device="150", tflops_kind="model")
+    assert hardware.time_s is not None
+    assert model.time_s is not None
+    assert hardware.time_s / model.time_s == pytest.approx(4 / 3)
+
+
+def test_the_note_on_the_network_overrides_the_system() -> None:
+    platform = platform_of("A100-80", "A100", 64, 8, "4 x 100Gb RoCE per node")
+    assert not isinstance(platform, str)
+    assert platform.tiers[-1].bandwidth_bytes_per_s == pytest.approx(4 * 100e9 / 8 / 8)
+    assert "roce" in platform.tiers[-1].kind
+
+
+@given(st.text(max_size=12))
+def test_number_never_raises(text: str) -> None:
+    value = number(text)
+    assert value is None or value >= 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(st.sampled_from(COLUMNS), st.sampled_from(["", "0", "-1", "x", "1e9", "3.5", "full", "zero-1"]), max_size=5))
+def test_a_damaged_row_is_skipped_with_a_reason_or_priced(changes: dict[str, str]) -> None:
+    result = list(predict(prepare([ROW | changes], load_calibration()), load_calibration()))
+    assert result
+    for p in result:
+        assert p.skipped or p.status == "oom" or (p.predicted is not None and np.isfinite(p.predicted) and p.predicted > 0)
+
+
+def test_published_rows_are_predicted_within_the_first_bars() -> None:
+    predictions = list(predict(prepare(read_published("training"), load_calibration()), load_calibration()))
+    time = [abs(p.error) for p in predictions if p.quantity == "time" and p.error is not None and not p.assumed]
+    memory = [abs(p.error) for p in predictions if p.quantity == "memory" and p.error is not None]
+    assert len(time) >= 300
+    assert np.median(time) < 0.15
+    assert np.median(memory) < 0.10
