@@ -49,7 +49,8 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
     chosen = [load_backend(n) for n in names] if names else [b for b in backends().values() if b.present]
     labels = list(names) if names else [b.name for b in chosen]
     facts = {"caches": conditions.cache_bytes(), "memory_bytes": conditions.available_memory_bytes(), **specification}
-    threads = int(specification.get("threads") or conditions.cpus_in_use())
+    facts["threads"] = specification.get("threads") or conditions.cpus_in_use()
+    threads = int(facts["threads"])
     result = []
     for label, backend in zip(labels, chosen, strict=True):
         for count in dict.fromkeys((threads, 1)):
@@ -57,7 +58,7 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
                 case
                 for name in wanted
                 if count == threads or "one" in known[name].threads.split(",") or not facts.get("quick")
-                if count == threads or known[name].threads != "never-one"
+                if (count == threads and count > 1) or known[name].threads != "never-one"
                 for case in _cases(known[name], backend, facts)
             ]
             cases.sort(key=lambda case: known[case.benchmark].work(case.params) / known[case.benchmark].nominal_rate)

@@ -104,7 +104,7 @@ class Benchmark:
     variant: str | None = None
     """Name of the parameter that tells kernels of one backend apart."""
     threads: str = "all"
-    """``all``, or ``all,one`` for what is measured on one thread too."""
+    """``all``; ``all,one`` for what a quick plan measures on one thread too; ``never-one`` for what takes several."""
 
 
 def _modules(package: str, attribute: str) -> dict[str, Any]:

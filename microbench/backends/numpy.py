@@ -5,10 +5,12 @@ Ufuncs release the interpreter lock on large arrays, so a pool of threads, each 
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+from microbench.benchmarks.dataload import decode
 from microbench.plugin import Backend, Kernel, Unsupported
 from microbench.protocol import Case
 
@@ -27,7 +29,13 @@ class NumpySession:
 
     def build(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         """Make one case ready."""
-        builders = {"gemm": self._gemm, "attention": self._attention, "bandwidth": self._bandwidth, "launch": self._launch}
+        builders = {
+            "gemm": self._gemm,
+            "attention": self._attention,
+            "bandwidth": self._bandwidth,
+            "launch": self._launch,
+            "dataload": self._dataload,
+        }
         if case.benchmark not in builders:
             raise Unsupported(f"numpy has no {case.benchmark}")
         if case.dtype not in DTYPES:
@@ -75,6 +83,31 @@ class NumpySession:
 
         return Kernel(run, lambda: box[0])
 
+    def _dataload(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        np, folder, count = self.np, inputs["folder"], inputs["samples"]
+        mapped = np.load(folder / "all.npy", mmap_mode="r")
+        readers = {
+            "files": lambda index: decode(np.load(folder / f"{index:06}.npy")),
+            "memmap": lambda index: decode(mapped[index]),
+        }
+        box: list[Any] = [None]
+
+        def shard() -> None:
+            with tarfile.open(folder / "shard.tar") as archive:
+                box[0] = [decode(np.frombuffer(archive.extractfile(item).read(), np.uint8)) for item in archive]
+
+        kind, workers = case.params.get("format"), int(case.params["workers"])
+        if kind == "tar" and not workers:
+            return Kernel(shard, lambda: np.array(box[0]))
+        if kind not in readers:
+            raise Unsupported("a tar shard is read by one reader" if kind == "tar" else f"numpy reads no {kind!r}")
+        pool = ThreadPoolExecutor(workers) if workers else None
+
+        def run() -> None:
+            box[0] = list(pool.map(readers[kind], range(count)) if pool else map(readers[kind], range(count)))
+
+        return Kernel(run, lambda: np.array(box[0]))
+
     def _bandwidth(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         np, b = self.np, inputs["b"]
         a = np.full_like(b, np.nan)
@@ -109,6 +142,6 @@ BACKEND = Backend(
     install="pip install numpy",
     open=NumpySession,
     env=lambda threads: dict.fromkeys(THREAD_VARIABLES, str(threads)),
-    dtypes={"gemm": ("fp32", "fp64"), "attention": ("fp32",), "bandwidth": ("fp32",), "launch": ("fp32",)},
-    variants={"gemm": ("dynamic",), "attention": ("math",)},
+    dtypes={"gemm": ("fp32", "fp64"), "attention": ("fp32",), "bandwidth": ("fp32",), "launch": ("fp32",), "dataload": ("fp32",)},
+    variants={"gemm": ("dynamic",), "attention": ("math",), "dataload": ("files", "tar", "memmap")},
 )

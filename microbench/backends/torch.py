@@ -35,6 +35,14 @@ class TorchSession:
             from microbench.networks import torch_model
 
             return torch_model.build(self, case, inputs)
+        if case.benchmark == "dataload":
+            from microbench.backends import _torch_data
+
+            return _torch_data.build(case, inputs)
+        if case.benchmark == "collective":
+            from microbench.backends import _torch_collective
+
+            return _torch_collective.build(self, case, inputs)
         if case.benchmark not in builders:
             raise Unsupported(f"the torch backend has no {case.benchmark}")
         if case.dtype not in DTYPES:
@@ -159,6 +167,8 @@ BACKEND = Backend(
         "attention": ("fp32", "bf16", "fp16"),
         "bandwidth": ("fp32",),
         "launch": ("fp32",),
+        "collective": ("fp32",),
+        "dataload": ("fp32",),
         "model": ("fp32", "bf16", "fp16"),
     },
     variants={
@@ -166,6 +176,7 @@ BACKEND = Backend(
         "gemm": ("constant", "dynamic"),
         "gemm:int8": ("dynamic",),
         "attention": ("flash", "math"),
+        "dataload": ("files", "memmap"),
     },
     devices=("cpu", "cuda", "xpu", "mps"),
 )
