@@ -77,7 +77,10 @@ def judge_driver(found: Sighting, driver: str | None, driver_known: bool, driver
 
 
 def try_nodes(root: Root, found: Sighting, nodes: Iterable[str]) -> None:
-    """Answer the node question for the nodes a device needs; a recorded machine without /dev tells nothing."""
+    """Answer the node question for the nodes a device needs.
+
+    A recorded machine may hold a part of /dev only: there a node that is absent tells nothing.
+    """
     if not root.names("/dev"):
         return
     for node in nodes:
@@ -86,6 +89,8 @@ def try_nodes(root: Root, found: Sighting, nodes: Iterable[str]) -> None:
             found.node = found.node is not False
             if found.driver is None:
                 found.driver = True
+            continue
+        if reachable is None and not root.is_live:
             continue
         found.node = False
         if found.state is None and found.driver is not False:

@@ -19,7 +19,7 @@ DOMAIN, BUS, DEVICE = 50, 33, 34
 def main() -> int:
     """Print one JSON object: ``status`` is the CUDA error number of the first call that failed, or 0."""
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
+        cuda = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError as error:
         print(json.dumps({"status": None, "text": str(error)}))
         return 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from advisor.probe.accelerators._fixes import fix_for
 from advisor.probe.accelerators._sighting import Sighting
+from advisor.probe.accelerators.ids import identify_text
 from advisor.probe.records import Checks, Device, DeviceLink, Finding, State
 
 # The worst first: what decides when sources tell different states.
@@ -161,6 +162,12 @@ def _device(group: Group, device_id: str, aliases: dict[str, str], unknown: dict
         memory = None
     kind = group.first("memory_kind") or ("dedicated" if memory is not None else None)
     values = {name: group.first(name) for name in _FIELDS} | {"memory_bytes": memory, "memory_kind": kind}
+    details = _details(group)
+    known = identify_text(values["pci_id"])
+    if values["name"] is None and known is not None:
+        # A hint for people: the id of a chip may belong to several products.
+        values["name"] = f"NVIDIA {known.name}" if known.vendor == "nvidia" else known.name
+        details["name_source"] = "pci id table"
     for name, found in values.items():
         if found is None:
             unknown[f"{device_id}.{name}"] = _why(group, name, state)
@@ -180,7 +187,7 @@ def _device(group: Group, device_id: str, aliases: dict[str, str], unknown: dict
             runtime=group.first("runtime"),
         ),
         links=_links(group, device_id, aliases),
-        details=_details(group),
+        details=details,
         **values,
     )
 

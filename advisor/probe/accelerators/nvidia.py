@@ -21,6 +21,8 @@ from advisor.probe.root import Root
 
 NVML = "libnvidia-ml.so.1"
 CUDA = "libcuda.so.1"
+# Where the driver of Windows puts its libraries; no such path exists elsewhere.
+WINDOWS = "/Windows/System32"
 
 
 def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
@@ -49,12 +51,13 @@ def _ask(root: Root, wsl: bool) -> Library:
     extra = (LIBRARIES,) if wsl else ()
     signs = (NODE if wsl else "/dev/nvidiactl", "/proc/driver/nvidia", "/sys/module/nvidia", "/dev/nvhost-gpu", "/dev/nvgpu")
     environ = wsl_environ(root.environ) if wsl else root.environ
-    if find_library(root, NVML, extra) is not None:
+    windows = root.exists(f"{WINDOWS}/nvml.dll")
+    if windows or find_library(root, NVML, extra) is not None:
         library = _from_answer(ask_nvml(environ))
-        library.asked = bool(library.reading.sightings) or any(root.exists(sign) for sign in signs)
+        library.asked = windows or bool(library.reading.sightings) or any(root.exists(sign) for sign in signs)
         if library.state in ("no_driver", None) and not library.reading.sightings:
             return library
-        if find_library(root, CUDA, extra) is not None and library.state in (None, "timeout", "crashed"):
+        if (windows or find_library(root, CUDA, extra) is not None) and library.state in (None, "timeout", "crashed"):
             library.cuda = ask_cuda(environ)
         return library
     if not any(root.exists(sign) for sign in signs):

@@ -113,6 +113,8 @@ def _read(root: Root, folder: str, name: str, source: str, group: int | None = N
     known = identify(vendor, device)
     if known is None and not everything and not (class_code is not None and class_code >> 16 in (DISPLAY, ACCELERATOR)):
         return None
+    if root.link(f"{folder}/physfn") is not None or root.exists(f"{folder}/physfn"):
+        return None  # a virtual function made for guests on this very host: the physical one stands for it
     link = root.link(f"{folder}/driver")
     driver = link.rsplit("/", 1)[-1] if link else (event or _uevent(root, folder)).get("DRIVER")
     numa = root.integer(f"{folder}/numa_node")

@@ -131,6 +131,13 @@ def test_b12_gpu_withheld_from_a_container_is_not_lost(machine: Machine) -> None
     assert "not granted" in (found["0000:11:00.0"].reason or "")
 
 
+def test_virtual_functions_of_this_host_are_not_lost_gpus(machine: Machine) -> None:
+    tree = join([pci("0000:10:00.0", 0x10DE, A100, 0x030200, "nvidia"), pci("0000:10:00.4", 0x10DE, A100, 0x030200)])
+    tree["/sys/bus/pci/devices/0000:10:00.4/physfn"] = "-> ../0000:10:00.0"
+    tree["/tools/nvidia-smi-q-x.xml"] = smi_xml(smi_gpu("GPU-0", "00000000:10:00.0"))
+    assert only(machine(tree)).state == "usable"
+
+
 def test_b13_tool_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     tool = tmp_path / "amd-smi"
     tool.write_text("#!/bin/sh\ntrap '' TERM\nsleep 600\n")

@@ -30,7 +30,7 @@ from advisor.probe.accelerators.tenstorrent import parse_tt_smi
 from advisor.probe.accelerators.visible import select_cuda
 from advisor.probe.root import Root
 
-RUNS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+RUNS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 TABLE = """\
 | NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4  |
@@ -169,7 +169,7 @@ FILES = sorted(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_tree(data: st.DataObject) -> None:
     """Leave files out and fill others with anything: every reader must still answer, none may fail."""
