@@ -16,8 +16,10 @@ from advisor.probe.accelerators.merge import build
 from advisor.probe.accelerators.nvidia_judge import Library, judge
 from advisor.probe.accelerators.nvidia_proc import KernelModule, read_module
 from advisor.probe.accelerators.nvidia_smi_text import failure, library_version, parse_smi_list
+from advisor.probe.accelerators.nvidia_topo import parse_topo
 from advisor.probe.accelerators.nvml import read_nvml
 from advisor.probe.accelerators.visible import select_cuda
+from advisor.probe.findings.packages import has_kernel
 from advisor.probe.records import Device
 from advisor.probe.root import Root
 
@@ -305,3 +307,27 @@ def test_b94_libcuda_alone_tells_the_gpu_of_a_jetson() -> None:
 )
 def test_kernel_module_tells_its_version_without_a_library(machine: Machine, line: str) -> None:
     assert read_module(machine({"/proc/driver/nvidia/version": line})).version in ("550.120", "580.95.05")
+
+
+def test_b07_numa_nodes_of_gpu_memory_are_told_apart() -> None:
+    head = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+    found = parse_topo(head + "GPU0\t X \tNV6\t0-71\t0\t4\nGPU1\tNV6\t X \t72-143\t1\t12\n").sightings
+    assert [(item.details["numa_node"], item.details["gpu_numa_node"]) for item in found] == [(0, 4), (1, 12)]
+
+
+@pytest.mark.parametrize(
+    ("capability", "archs", "runs"),
+    [
+        ((12, 0), ["sm_50", "sm_80", "sm_90"], False),
+        ((8, 9), ["sm_80", "sm_86"], True),
+        ((10, 3), ["sm_100a"], False),
+        ((12, 0), ["sm_90", "compute_90"], True),
+    ],
+)
+def test_b24_a_wheel_without_code_for_the_gpu(capability: tuple[int, int], archs: list[str], runs: bool) -> None:
+    assert has_kernel(capability, archs) is runs
+
+
+def test_b89_activity_above_a_hundred_percent_is_told_as_read() -> None:
+    answer = read_nvml('{"kind":"init","ok":true}\n{"kind":"gpu","index":0,"memory":5,"utilization":137}\n')
+    assert answer.sightings[0].details["utilization_pct"] == 137
