@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -86,6 +87,18 @@ def main(args: list[str] | None = None) -> None:
 
 def run(args: list[str] | None = None) -> int:
     """Run one command and return its exit status (0 to 4, 130 on an interrupt)."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return _run(args)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Print a warning of ours as one line for people, and nothing of what libraries warn developers of."""
+    if issubclass(category, UserWarning) or category is RuntimeWarning:
+        click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+
+def _run(args: list[str] | None) -> int:
     try:
         result: Any = cli.main(args=args, prog_name="advisor", standalone_mode=False)
         sys.stdout.flush()

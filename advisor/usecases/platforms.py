@@ -120,7 +120,7 @@ def _from_store(database_url: str | None, ask: Any) -> tuple[KernelPoint, ...]:
             points: tuple[KernelPoint, ...] = ask(store)
             return points
     except DatabaseError as error:
-        warnings.warn(f"no stored measurements are used: {error.message}", stacklevel=2)
+        warnings.warn(f"no stored measurements are used: {error.message}; {error.hint or 'see `advisor db status`'}", stacklevel=2)
         return ()
 
 

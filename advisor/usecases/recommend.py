@@ -304,7 +304,7 @@ def store_answer(question: Question, answer: Recommendation, database_url: str) 
         with Store.open(database_url) as store:
             store.save_recommendation({**question.identity(), "objective": answer.objective}, document, [*plans, *document["alternatives"]])
     except DatabaseError as error:
-        warnings.warn(f"the answer was not stored: {error.message}", stacklevel=2)
+        warnings.warn(f"the answer was not stored: {error.message}; {error.hint or 'see `advisor db status`'}", stacklevel=2)
 
 
 Progress = Callable[[str], None]
