@@ -7,6 +7,7 @@ The result is cut into tiles; a tile, or one of several slices of its K loop, is
     feed    = waves * (bm + bn)*(K/slices)*element / (feed*bandwidth/units)     operands of a tile come from the caches
     stream  = (M*K + K*N + M*N) * element / (stream*bandwidth)                 everything crosses device memory once
     t       = (compute^p + feed^p + stream^p)^(1/p) + step*K/slices            p near 3: the three overlap, but not wholly
+              + waves*tile_s + cast*M*K*element/bandwidth                      quantizing the left operand reads and writes it
 
 The best tile wins, as in the heuristics of the vendors' libraries; libraries for narrow types choose by M alone and do not slice K.
 Long products run at the clock that power allows: ``t / (sustained + (1 - sustained)/(1 + t/settle))``. A kernel costs ``start`` more.
@@ -55,6 +56,8 @@ PER_GENERATION: tuple[KernelParameter, ...] = (
     declare("cached", 1.0, 0.02, 4.0, "ratio", "Extra bandwidth where all operands stay in the last cache"),
     declare("keep", 0.2, 0.05, 1.0, "fraction", "Share of the last cache that keeps operands between calls"),
     declare("overlap", 3.0, 1.2, 8.0, "exponent", "p-norm that joins compute, feed and stream"),
+    declare("cast", 0.1, 0.001, 30.0, "ratio", "Passes over the left operand before the product: quantization, repacking"),
+    declare("tile_s", 2e-7, 1e-8, 5e-6, "s", "Start of one tile beyond filling its pipeline"),
     declare("wave", 0.3, 0.02, 1.0, "fraction", "Share of wave quantization that stays"),
 )
 #: Parameters of a library class on every generation.
@@ -161,5 +164,6 @@ def formula(
     power = v["overlap"]
     joined = (compute**power + feed**power + stream**power) ** (1.0 / power)
     joined = joined + np.where(slices > 1, v["join"], 0.0) + v["step"] * depth
+    joined = joined + v["cast"] * m * k * element / bandwidth + v["tile_s"] * waves
     best: Floats = np.where(m <= limit, joined, np.inf).min(axis=1)
     return v["start"] + best / (v["sustained"] + (1.0 - v["sustained"]) / (1.0 + best / v["settle"]))
