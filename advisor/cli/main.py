@@ -88,6 +88,7 @@ def main(args: list[str] | None = None) -> None:
 def run(args: list[str] | None = None) -> int:
     """Run one command and return its exit status (0 to 4, 130 on an interrupt)."""
     with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning
         return _run(args)
 
