@@ -150,11 +150,11 @@ def resnet(net: Mapping[str, Any], g: Graph) -> str:
 def build(session: Any, case: Case, inputs: Mapping[str, Any]) -> Kernel:
     """Make the network ready: graph, optional dynamic quantization, session with inputs and output bound."""
     if case.params.get("mode") == "train":
-        raise Unsupported("onnxruntime's inference package does not train")
+        raise Unsupported("graphs are built for inference; there is no training step for them")
     if case.params.get("execution", "graph") != "graph":
-        raise Unsupported("onnxruntime runs graphs")
+        raise Unsupported("an ONNX graph runs as a graph only")
     if case.dtype not in TYPES:
-        raise Unsupported(f"onnxruntime's CPU provider has no {case.dtype} kernels for MatMul and Conv")
+        raise Unsupported(f"no {case.dtype} kernels for MatMul and Conv behind an ONNX graph here")
     start = time.perf_counter()
     net, g = inputs["network"], Graph(inputs["weights"], TYPES[case.dtype])
     batch = int(case.params["batch"])
