@@ -40,6 +40,18 @@ class Known:
         return problems
 
 
+    def flat(self, document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Return a nested document as dotted names, down to the entries that are known as a whole."""
+        found: dict[str, Any] = {}
+        for name, value in document.items():
+            path = f"{prefix}{name}"
+            if isinstance(value, Mapping) and path not in self.keys and any(k.startswith(f"{path}.") for k in self.keys):
+                found |= self.flat(value, f"{path}.")
+            else:
+                found[path] = value
+        return found
+
+
 _NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "flag": "without a value", "value": "given"}
 
 
