@@ -1,0 +1,44 @@
+"""What the serving formats share: which plans they can say, and the sizes of a running engine."""
+
+from __future__ import annotations
+
+from advisor.export._spec import Answer
+
+#: Tokens scheduled in one step, unless more sequences run at once: the default of vLLM's and TensorRT-LLM's servers.
+_TOKENS_PER_STEP = 8192
+#: Share of the memory that an engine may take: vLLM's default.
+MEMORY_SHARE = 0.90
+
+
+def engine_obstacle(answer: Answer, name: str) -> str | None:
+    """Return why an LLM engine cannot serve the plan, or None."""
+    p = answer.plan
+    if answer.is_training:
+        return f"{name} serves; the plan trains (`torchrun`, `megatron` and others write that)"
+    if answer.model["kind"] != "decoder":
+        return f"{name} serves models that generate text, {answer.model['name']} is of the kind {answer.model['kind']}; `triton` can"
+    if p.cp > 1:
+        return f"{name}'s configuration does not split the sequence (cp {p.cp})"
+    return None
+
+
+def sequences(answer: Answer) -> int:
+    """Sequences one replica runs at once."""
+    return max(1, answer.plan.micro_batch)
+
+
+def tokens_per_step(answer: Answer) -> int:
+    """Tokens one replica schedules in a step: at least one for every sequence."""
+    return max(_TOKENS_PER_STEP, sequences(answer))
+
+
+def weights(answer: Answer) -> str:
+    """Return where the weights come from: an id on a model hub where one is known, else the model's name for people to replace."""
+    return answer.hub or str(answer.model["name"])
+
+
+def weights_note(answer: Answer) -> str:
+    """Return the header line about the weights."""
+    if answer.hub:
+        return f"The weights are {answer.hub} of the model hub."
+    return f"Put the folder or the hub id of your weights in the place of {answer.model['name']}."
