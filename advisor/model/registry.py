@@ -75,6 +75,11 @@ def model(name_or_path: str) -> Model:
     raise error
 
 
+def is_known(name: str) -> bool:
+    """Tell whether a name means a model of the zoo; no file is looked at."""
+    return _lookup(name.strip()) is not None
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()

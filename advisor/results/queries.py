@@ -26,6 +26,8 @@ class Filters:
     benchmark: str | None = None
     backend: str | None = None
     device: str | None = None
+    device_ids: tuple[str, ...] | None = None
+    """Ids of devices, where ``device`` is no way to name them."""
     dtype: str | None = None
     machine: str | None = None
     origin: str | None = None
@@ -56,6 +58,8 @@ def conditions(connection: Connection, filters: Filters) -> list[ColumnElement[b
             terms.append(getattr(Measurement, name).in_([part for part in value.split(",") if part]))
     if filters.device is not None:
         terms.append(Measurement.device_id.in_(device_ids(connection, filters.device)))
+    if filters.device_ids is not None:
+        terms.append(Measurement.device_id.in_(filters.device_ids))
     if filters.machine is not None:
         machines = sa.select(Machine.id).where(beginning(Machine.fingerprint, filters.machine) | beginning(Machine.id, filters.machine))
         terms.append(Measurement.run_id.in_(sa.select(Run.id).where(Run.machine_id.in_(machines))))

@@ -1,0 +1,117 @@
+"""A device's roofline: the peaks of its sheet, and what was really reached at each arithmetic intensity."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from advisor.results.schema import Device, Measurement, Retraction
+from advisor.units import DTYPE_BITS, TERA
+
+if TYPE_CHECKING:
+    from advisor.hardware.records import HardwareProfile
+
+#: Newest measurements that are read for one device.
+LIMIT = 20_000
+#: Bins of arithmetic intensity a decade: the best of each is shown.
+BINS = 8
+_SHAPE = re.compile(r"\b([mnk])\s*=\s*(\d{1,9})\b")
+_VECTOR_PEAKS = ("fp64_vector", "fp32_vector")
+
+
+def roofline(connection: Connection, device_ids: Sequence[str], sheet: HardwareProfile | None) -> dict[str, Any]:
+    """Return ``roofs`` (dense peaks per dtype), ``bandwidths`` (of the sheet, and measured) and ``points`` (best GEMM per intensity).
+
+    Intensity is FLOP per byte of a GEMM that reads both operands and writes the result once: 2mnk / (b (mk + kn + mn))
+    (Williams, Waterman and Patterson 2009, Roofline).
+    """
+    rows = _measured(connection, device_ids)
+    points = _best(point for row in rows if row.benchmark == "gemm" and (point := _point(row)) is not None)
+    return {
+        "roofs": _roofs(sheet, {point["dtype"] for point in points}),
+        "bandwidths": _bandwidths(rows, sheet),
+        "points": points,
+        "rows": len(rows),
+    }
+
+
+def _measured(connection: Connection, device_ids: Sequence[str]) -> list[Any]:
+    columns = (Measurement.id, Measurement.benchmark, Measurement.backend, Measurement.dtype, Measurement.params)
+    query = (
+        sa.select(*columns, Measurement.metric, Measurement.value)
+        .where(
+            Measurement.benchmark.in_(("gemm", "bandwidth")),
+            Measurement.device_id.in_(list(device_ids)),
+            Measurement.status == "ok",
+            Measurement.value > 0,
+            Measurement.id.not_in(sa.select(Retraction.target_id)),
+        )
+        .limit(LIMIT)
+    )
+    return list(connection.execute(query))
+
+
+def _point(row: Any) -> dict[str, Any] | None:
+    """Return where a GEMM lies, or None where its sizes or its element are not known."""
+    sizes = {name: row.params.get(name) for name in ("m", "n", "k")}
+    if any(not isinstance(size, int) or size < 1 for size in sizes.values()):
+        sizes = {name: int(size) for name, size in _SHAPE.findall(str(row.params.get("shape", ""))) if int(size) > 0}
+    bits = DTYPE_BITS.get(row.dtype)
+    if len(sizes) != 3 or bits is None:
+        return None
+    m, n, k = sizes["m"], sizes["n"], sizes["k"]
+    work = 2.0 * m * n * k
+    rate = row.value if row.metric == "flops_per_s" else work / row.value if row.metric == "seconds" else None
+    if rate is None:
+        return None
+    intensity = work / ((m * k + k * n + m * n) * bits / 8)
+    label = f"{m}×{n}×{k}, {row.backend}"
+    return {"id": row.id, "dtype": row.dtype, "label": label, "intensity": intensity, "flops_per_s": rate}
+
+
+def _best(points: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for point in points:
+        key = (point["dtype"], round(BINS * math.log10(point["intensity"])))
+        if key not in best or point["flops_per_s"] > best[key]["flops_per_s"]:
+            best[key] = point
+    return sorted(best.values(), key=lambda point: (point["dtype"], point["intensity"]))
+
+
+def _roofs(sheet: HardwareProfile | None, measured: set[str]) -> list[dict[str, Any]]:
+    """Return the peaks of the measured dtypes; where nothing was measured, those of the dtypes that training and serving use."""
+    peaks = {} if sheet is None else {name: value for name, value in sheet.dense_tflops.items() if name not in _VECTOR_PEAKS}
+    chosen = measured & set(peaks) or {"fp32", "tf32", "bf16", "fp16", "int8", "fp8"} & set(peaks)
+    return [{"dtype": name, "flops_per_s": peaks[name] * TERA} for name in peaks if name in chosen]
+
+
+def _bandwidths(rows: Sequence[Any], sheet: HardwareProfile | None) -> list[dict[str, Any]]:
+    found = []
+    if sheet is not None and sheet.memory_gb_per_s:
+        found.append({"kind": "sheet", "bytes_per_s": sheet.memory_gb_per_s * 1e9, "id": None})
+    of_memory = [r for r in rows if r.benchmark == "bandwidth" and r.metric == "bytes_per_s" and r.params.get("level") == "memory"]
+    if of_memory:
+        best = max(of_memory, key=lambda row: row.value)
+        found.append({"kind": "measured", "bytes_per_s": best.value, "id": best.id})
+    return found
+
+
+def device_ids(connection: Connection, profile: str) -> list[str]:
+    """Return the devices of the database that are of a sheet: probed ones by their match, published ones by their printed name."""
+    rows = connection.execute(sa.select(Device.id, Device.machine_id, Device.name, Device.profile, Device.hw_class)).all()
+    return [row.id for row in rows if (row.profile or (None if row.machine_id else printed_profile(row.name, row.hw_class))) == profile]
+
+
+@lru_cache(maxsize=4096)
+def printed_profile(name: str | None, hw_class: str | None) -> str | None:
+    """Return the sheet that a published row means, or None."""
+    from advisor.accuracy.published_hardware import profile_of
+
+    found = profile_of({"hardware": name or "", "hw_class": hw_class or ""})
+    return None if found is None else found.id
