@@ -45,16 +45,29 @@ def test_measure_store_and_compare(run, tmp_path):
         if m["status"] == "ok":
             assert m["low"] <= m["run_low"] <= m["value"] <= m["run_high"] <= m["high"]
     assert "round 2" in done.stderr
-    people = run(*arguments)
-    assert "measurements are good" in people.stdout
-    runs = run("results", "query", "--sql", "SELECT id FROM runs WHERE kind = 'bench' ORDER BY started_at", "--format", "json")
-    if runs.returncode == 0:
-        rows = json.loads(runs.stdout)
-        rows = rows["rows"] if isinstance(rows, dict) else rows
-        a, b = (row["id"] if isinstance(row, dict) else row[0] for row in rows)
-        compared = run("bench", "compare", a, b, "--json")
-        assert compared.returncode == 0, compared.stderr
-        assert set(json.loads(compared.stdout)["verdicts"]) == {"same", "faster", "slower"}
+    (row,) = json.loads(run("results", "query", "--sql", "SELECT id FROM runs WHERE kind = 'bench'", "--format", "json").stdout)["rows"]
+    name = row["id"] if isinstance(row, dict) else row[0]
+    compared = run("bench", "compare", name, name, "--json")
+    assert compared.returncode == 0, compared.stderr
+    ok = sum(m["status"] == "ok" for m in document["measurements"])
+    assert json.loads(compared.stdout)["verdicts"] == {"same": ok, "faster": 0, "slower": 0}
+
+
+def test_tables_put_the_verdict_first_and_the_fastest_on_top(capsys):
+    from advisor.report.bench import render_measurements
+
+    def row(backend, value, status="ok"):
+        params = {"m": 512, "n": 512, "k": 512, "weight": "dynamic", "threads": 2}
+        return {"benchmark": "gemm", "backend": backend, "dtype": "fp32", "params": params, "metric": "flops_per_s", "value": value,
+                "low": value and value * 0.9, "high": value and value * 1.1, "status": status, "reason": "why not"}  # fmt: skip
+
+    render_measurements({"measurements": [row("slow", 1e9), row("fast", 2e9), row("absent", None, "unsupported")]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 of 3 measurements are good"
+    table = [line for line in lines if "512x512x512" in line and "-10" in line]
+    assert [("fast" in line, "slow" in line) for line in table] == [(True, False), (False, True)]
+    assert "2.0 GFLOP/s" in table[0]
+    assert any("absent: unsupported x1: why not" in line for line in lines)
 
 
 def test_list_names_benchmarks_backends_and_what_would_bring_them(run):
