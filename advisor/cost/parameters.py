@@ -20,6 +20,8 @@ _SUSTAINED = "Rate of matrix products in a long training step over that of the i
 _TRAFFIC = "Bytes that element-wise work moves over the least possible (each operator reads its inputs and writes its outputs once)"
 _BETWEEN = "Time of collectives between nodes in a job over the collective curve: shared links, congestion, protocol"
 
+_FLASH = "Time of fused attention backward in training over 2.5 times the work at 0.8 of the forward rate of the curve"
+
 TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("sustained.volta", 0.80, 0.5, 1.2, "ratio", _SUSTAINED, "prior: clocks fall under load", 0.15),
     _p("sustained.ampere", 0.92, 0.6, 1.2, "ratio", _SUSTAINED, "prior: 400 W parts rarely throttle", 0.10),
@@ -38,7 +40,7 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         0.4,
     ),
     _p("sustained.four_bit", 1.1, 0.5, 1.6, "ratio", "The sustained ratio for products in 4 bits, on top", "prior", 0.2),
-    _p("sustained.low_precision", 1.1, 0.5, 1.3, "ratio", "The same for products in 8 or 4 bits, on top", "prior: power limit", 0.15),
+    _p("sustained.low_precision", 1.1, 0.5, 1.5, "ratio", "The same for products in 8 or 4 bits, on top", "prior: power limit", 0.15),
     _p("unfused_attention", 1.3, 0.6, 4.0, "ratio", "Time of batched products of unfused attention over one product of all", "prior", 0.4),
     _p(
         "misaligned_head",
@@ -94,7 +96,20 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "prior",
         0.15,
     ),
-    _p("flash.backward", 1.2, 0.6, 2.5, "ratio", "The same backward, over 2.5 times the work at 0.8 of the forward rate", "prior", 0.25),
+    _p("flash.backward.any", 1.4, 0.6, 2.6, "ratio", _FLASH, "prior", 0.2),
+    _p("flash.backward.ampere", 1.4, 0.6, 2.6, "ratio", _FLASH, "prior", 0.2),
+    _p("flash.backward.hopper", 1.4, 0.6, 2.6, "ratio", _FLASH, "prior", 0.2),
+    _p("flash.backward.blackwell", 1.4, 0.6, 2.6, "ratio", _FLASH, "prior", 0.2),
+    _p(
+        "host.expert_s",
+        2e-3,
+        1e-4,
+        1.5e-2,
+        "s",
+        "Host time and waits of routing in one expert layer and pass: counts, permutation, many small products",
+        "prior",
+        0.5,
+    ),
     _p("traffic.logits", 1.0, 0.4, 2.5, "ratio", "Bytes moved by loss and its gradient over the passes counted", "prior", 0.25),
     _p(
         "host.autograd",
@@ -165,8 +180,17 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         0.5,
     ),
     _p("straggler", 0.004, 1e-5, 0.03, "per doubling", "Step time lost to the slowest node, for each doubling of nodes", "prior", 0.8),
-    _p("optimizer_traffic", 1.2, 0.8, 4.0, "ratio", "Bytes the optimizer step moves over the least possible", "prior", 0.3),
-    _p("expert_imbalance", 1.1, 1.0, 2.0, "ratio", "Work of the busiest expert rank over the mean", "prior: balanced routing", 0.2),
+    _p("optimizer_traffic", 1.0, 0.5, 4.0, "ratio", "Bytes the optimizer step moves over the least possible", "prior", 0.3),
+    _p(
+        "expert_imbalance",
+        1.3,
+        1.0,
+        3.0,
+        "ratio",
+        "Time of the busiest rank's expert products over one even product: imbalance and many small groups",
+        "prior",
+        0.2,
+    ),
 )
 
 MEMORY_PARAMETERS: Final[tuple[Parameter, ...]] = (

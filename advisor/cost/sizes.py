@@ -40,6 +40,7 @@ def stage_sizes(model: Model, c: dict[str, Floats]) -> dict[str, Floats]:
     trained = np.where(c["adapter"] > 0, lora, heaviest)
     return {
         "layers": np.full_like(tp, layers),
+        "expert_layers": np.full_like(tp, float(t.layers - t.dense_layers) if t is not None and t.experts > 1 else 0.0),
         "layers_most": stages.most,
         "layers_last": stages.last,
         "layer_params": layer,

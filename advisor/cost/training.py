@@ -57,6 +57,7 @@ def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
     low = np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0) * np.where(t.four_bit > 0, k["sustained.four_bit"], 1.0)
     traffic = pick(k, "traffic", FUSIONS, t.codes["fusion"])
     products = rate * low
+    flash_backward = pick(k, "flash.backward", GENERATIONS, t.codes["generation"])
     unfused, misaligned = k["unfused_attention"] / rate, k["misaligned_head"] * k["unfused_attention"] / rate
     # Unbalanced context parallelism: the last rank's rows of the causal triangle hold (2 - 1/cp) times the mean.
     uneven = np.where(t.balanced_context > 0, 1.0, 2.0 - 1.0 / t.cp)
@@ -75,7 +76,7 @@ def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
         + t.batched_forward * unfused
         + t.misaligned_forward * misaligned
         + t.score_bytes_forward / t.bandwidth,
-        "attention_backward": t.flash_backward * k["flash.backward"] * uneven / rate
+        "attention_backward": t.flash_backward * flash_backward * uneven / rate
         + t.batched_backward * unfused
         + t.misaligned_backward * misaligned
         + t.score_bytes_backward / t.bandwidth,
@@ -173,10 +174,13 @@ def _with_host(t: Terms, k: Calibration, stage: dict[str, Floats], mine: Floats,
     each = k["host.kernel_s"] * t.host_factor
     # Tensor-parallel exchanges are launches too, two in each pass of a layer.
     forward_launches = t.kernels_forward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
-    backward_launches = t.kernels_backward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
+    # Twelve parameters of a layer are accumulated one by one where the product does not do it.
+    backward_launches = t.kernels_backward + 12.0 * (1.0 - t.fused_accumulation) + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
     fixed = 0.5 * k["host.micro_batch_s"]
     host_f = (forward_launches * mine + 30.0 * edges) * each + fixed
     host_b = (forward_launches * t.recompute_full + backward_launches * k["host.autograd"]) * mine * each + 15.0 * edges * each + fixed
+    routing = t.expert_layers / t.layers * mine * k["host.expert_s"] * t.host_factor
+    host_f, host_b = host_f + routing, host_b + routing * (1.0 + t.recompute_full)
     device_f = stage["forward_pass"] / t.layers * mine + edges * stage["edges_forward"]
     device_b = stage["backward_pass"] / t.layers * mine + edges * stage["edges_backward"]
     join = k["host.join"]
