@@ -50,11 +50,12 @@ def read_shapes(path: Path) -> tuple[Shape, ...]:
 
 
 def _shape(item: Any, index: int, path: Path) -> Shape:
-    values = [item.get(name) for name in ("m", "n", "k")] if isinstance(item, dict) else item
+    values: Any = [item.get(name) for name in ("m", "n", "k")] if isinstance(item, dict) else item
     whole = isinstance(values, list) and len(values) == 3 and all(type(v) is int and v > 0 for v in values)
     if not whole:
         raise UsageError(f"{path}: entry {index} is not three positive whole numbers m, n, k", code="BAD-SHAPES")
-    shape = (values[0], values[1], values[2])
+    m, n, k = (int(value) for value in values)
+    shape = (m, n, k)
     if not _fits(shape):
         raise UsageError(f"{path}: entry {index} has an operand of more than {MAX_ELEMENTS:,} elements", code="BAD-SHAPES")
     return shape
