@@ -16,7 +16,7 @@ from advisor.cost.convolutional import StepTerms, compose_step, step_terms
 from advisor.cost.curves import curves_for
 from advisor.cost.forward import Numbers
 from advisor.cost.kernels.generation import KernelParameter
-from advisor.cost.stacks import GLOBAL, PER_FRAMEWORK, PER_WIDTH, Stack, width_of
+from advisor.cost.stacks import GLOBAL, PER_FRAMEWORK, PER_WIDTH, Stack, prior_of, width_of
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, str]
@@ -125,7 +125,7 @@ def fit_stacks(prepared: Sequence[Prepared]) -> Values:
     names = list(declared)
     joined = _joined(prepared)
     weight = _HOLD * np.sqrt(len(joined.measured))
-    center = np.log([declared[n].prior for n in names])
+    center = np.log([prior_of(n.split(".")[1], n.split(".", 2)[2], declared[n].prior) for n in names])
     low, high = np.log([declared[n].low for n in names]), np.log([declared[n].high for n in names])
     columns = _columns(prepared, names)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from advisor.accuracy.inference_queries import InferenceQuery, UndescribedError, query_of
 from advisor.accuracy.inference_terms import Prepared, prepare
 from advisor.cost.calibration import Calibration
-from advisor.cost.engines import PARAMETERS, Engine
+from advisor.cost.engines import BUILT, PARAMETERS, Engine
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, str]
@@ -61,8 +61,9 @@ def fit_engines(prepared: Sequence[Prepared]) -> Values:
     for p in prepared:
         groups[p.queries[0].engine, p.generation].append(p)
     prior = {p.name: p.prior for p in PARAMETERS}
-    first = {key: _fit(members, prior) for key, members in sorted(groups.items())}
-    means = {engine: _mean([v for (e, _), v in first.items() if e == engine], prior) for engine in sorted({e for e, _ in groups})}
+    first = {key: _fit(members, {**prior, **BUILT.get(key[0], {})}) for key, members in sorted(groups.items())}
+    engines = sorted({e for e, _ in groups})
+    means = {e: _mean([v for (other, _), v in first.items() if other == e], {**prior, **BUILT.get(e, {})}) for e in engines}
     second = {key: _fit(members, means[key[0]]) for key, members in sorted(groups.items())}
     out: Values = {}
     for (engine, generation), values in second.items():

@@ -4,7 +4,7 @@
     prefill_pass, step = gemm/… + attention*… + stream*… + reduces*(collective + call_s) + step_s + layers*layer_s + batch*sequence_s
 
 A parameter fitted for an engine on a generation (``<engine>.<generation>``) stands first, then the engine's own mean
-(``<engine>``), then the mean over engines (``any``), then the prior.
+(``<engine>``), then what is known of how the engine is built (``BUILT``), then the mean over engines (``any``), then the prior.
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ PARAMETERS: tuple[KernelParameter, ...] = (
     declare("call_s", 5e-6, 1e-7, 2e-2, "s", "What one tensor-parallel collective costs beyond the collective curves"),
     declare("batch_s", 1e-2, 1e-4, 30.0, "s", "Start of a batch: tokenization, scheduling, first allocations"),
 )
+#: What the design of an engine says before any measurement.
+#: vllm: scheduler, input preparation and sampling are Python on the critical path, some milliseconds a step at tens of sequences
+#: (vLLM v0.6.0 blog, 2024); prompts run without captured graphs. llama.cpp: attention is unfused products and softmax, launched
+#: operator by operator, and its own product kernels serve the prompt (llama.cpp before flash attention became the default, 2025).
+#: deepspeed-mii: a Python loop that fuses prompt pieces with decode steps (Holmes et al., DeepSpeed-FastGen, 2024). megatron: a
+#: training framework's eager forward pass.
+BUILT: Mapping[str, Mapping[str, float]] = {
+    "vllm": {"step_s": 2e-3, "sequence_s": 4e-5, "prefill": 1.5},
+    "llama.cpp": {"keys": 6.0, "step_s": 2e-3, "prefill": 1.5},
+    "deepspeed-mii": {"step_s": 3e-3, "sequence_s": 4e-5, "prefill": 1.5},
+    "megatron": {"layer_s": 1e-4, "keys": 3.0, "prefill": 1.5},
+}
 #: Names that published tables and plans use for one engine.
 _ALIASES: Mapping[str, str] = {
     "vllm": "vllm",
@@ -68,11 +80,14 @@ def engine_for(calibration: Calibration, framework: str, generation: str, is_cpu
     if is_cpu:
         return Engine(name, CPU, "spec")
     fitted = calibration.section("inference").get("parameters", {})
-    keys = [f"{name}.{g}" for g in (generation, *RELATIVES.get(generation, ()))] + [name, "any"]
+    keys = [f"{name}.{g}" for g in (generation, *RELATIVES.get(generation, ()))] + [name]
     values: dict[str, float] = {}
     for p in PARAMETERS:
-        found = next((fitted[f"engine.{p.name}.{key}"]["value"] for key in keys if f"engine.{p.name}.{key}" in fitted), p.prior)
-        values[p.name] = float(found)
+        mean = fitted.get(f"engine.{p.name}.any", {}).get("value", p.prior)
+        fallback = BUILT.get(name, {}).get(p.name, mean)
+        values[p.name] = float(
+            next((fitted[f"engine.{p.name}.{key}"]["value"] for key in keys if f"engine.{p.name}.{key}" in fitted), fallback)
+        )
     evidence: Evidence = "spec"
     if f"engine.weights.{name}.{generation}" in fitted:
         evidence = "calibrated"

@@ -29,14 +29,39 @@ PER_FRAMEWORK: tuple[KernelParameter, ...] = (
 PER_WIDTH: tuple[KernelParameter, ...] = (declare("width", 1.0, 0.4, 4.0, "ratio", "Products in this width over the kernel curves"),)
 #: Of everything.
 GLOBAL: tuple[KernelParameter, ...] = (
-    declare("folded", 0.5, 0.02, 1.5, "ratio", "Element-wise passes of a convolutional network at inference that folding leaves"),
+    declare("folded", 1.0, 0.02, 2.0, "ratio", "Element-wise passes of a convolutional network at inference that folding leaves"),
     declare("dense", 1.0, 0.3, 4.0, "ratio", "Dense convolutions over implicit products of the curves"),
     declare("grouped", 1.0, 0.3, 8.0, "ratio", "Grouped convolutions over batched products"),
     declare("depthwise", 1.0, 0.3, 8.0, "ratio", "Depthwise convolutions over streaming their operands"),
-    declare("backward", 2.0, 1.0, 4.0, "ratio", "Element-wise work of the backward pass over that of the forward"),
+    declare("backward", 2.5, 1.0, 4.0, "ratio", "Element-wise work of the backward pass over that of the forward"),
     declare("reduce", 0.6, 0.05, 3.0, "ratio", "Gradient reduction that does not hide behind the backward pass"),
 )
 POWER = 3.0
+
+#: What the design of a stack says before any measurement. Engines fuse element-wise work into products and launch from C++; graph
+#: executors dispatch each operator from C++ and copy the fetched result; eager Python pays the interpreter for each operator.
+_ENGINE = {"matrix": 1.0, "passes": 0.6, "scores": 0.5, "kernel_s": 3e-6, "start_s": 3e-4}
+_GRAPH = {"matrix": 1.1, "passes": 1.0, "scores": 1.5, "kernel_s": 1.5e-5, "start_s": 1e-3}
+_EAGER = {"matrix": 1.15, "passes": 1.0, "scores": 2.0, "kernel_s": 2.5e-5, "start_s": 2e-3}
+BUILT: Mapping[str, Mapping[str, float]] = {
+    "fastertransformer": _ENGINE,
+    "tensorrt": _ENGINE,
+    "onnxruntime": _ENGINE,
+    "openvino": _ENGINE,
+    "tensorflow": _GRAPH,
+    "mxnet": _GRAPH,
+    "jax": _GRAPH,
+    "torchscript": _GRAPH,
+    "torch": _EAGER,
+}
+#: The T4 sustains under two thirds of its 65 TFLOP/s at 70 W (Jia et al., "Dissecting the NVidia Turing T4 GPU via
+#: Microbenchmarking", 2019); products in tf32 reach about three quarters of what 16-bit ones do of their peak.
+_WIDTHS: Mapping[str, float] = {"16.turing": 1.6, "tf32.ampere": 1.3}
+
+
+def prior_of(name: str, key: str, prior: float) -> float:
+    """Return what is believed of parameter ``name`` of a stack or of a width and generation (``key``) before any measurement."""
+    return _WIDTHS.get(key, prior) if name == "width" else BUILT.get(key, {}).get(name, prior)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +99,15 @@ def stack_for(calibration: Calibration, framework: str, generation: str, precisi
         return float(next((fitted[f"stack.{p.name}.{k}"]["value"] for k in keys if f"stack.{p.name}.{k}" in fitted), p.prior))
 
     width = width_of(precision)
-    values = {p.name: value(p, [name, "any"]) for p in PER_FRAMEWORK}
-    values |= {p.name: value(p, [f"{width}.{g}" for g in (generation, *RELATIVES.get(generation, ()))]) for p in PER_WIDTH}
+    values = {}
+    for p in PER_FRAMEWORK:
+        own = fitted.get(f"stack.{p.name}.{name}", {}).get("value", BUILT.get(name, {}).get(p.name))
+        values[p.name] = value(p, ["any"]) if own is None else float(own)
+    for p in PER_WIDTH:
+        here = f"stack.{p.name}.{width}.{generation}" in fitted or f"{width}.{generation}" in _WIDTHS
+        others = () if here else RELATIVES.get(generation, ())
+        stated = fitted.get(f"stack.{p.name}.{width}.{generation}", {}).get("value", _WIDTHS.get(f"{width}.{generation}"))
+        values[p.name] = value(p, [f"{width}.{g}" for g in others]) if stated is None else float(stated)
     values |= {p.name: value(p, ["any"]) for p in GLOBAL}
     known = f"stack.matrix.{name}" in fitted
     here = any(key.startswith("stack.width.") and key.endswith(f".{generation}") for key in fitted)
