@@ -61,6 +61,10 @@ def _sizes(answer: Answer) -> Overrides:
         found |= {"num_moe_experts": t["experts"], "moe_router_topk": t["experts_per_token"], "moe_grouped_gemm": True}
         found |= {"moe_ffn_hidden_size": t.get("moe_ffn_hidden") or t["ffn_hidden"], "moe_token_dispatcher_type": "alltoall"}
         found["expert_model_parallel_size"] = p.ep
+        if t.get("shared_experts"):
+            found["moe_shared_expert_intermediate_size"] = t["shared_experts"] * (t.get("moe_ffn_hidden") or t["ffn_hidden"])
+        if t.get("dense_layers"):
+            found["moe_layer_freq"] = f"[0]*{t['dense_layers']}+[1]*{t['layers'] - t['dense_layers']}"
     return found
 
 
