@@ -138,7 +138,17 @@ def spread(predictions: Sequence[Prediction], quantity: str) -> float | None:
     weight = weights_of([p.group for p in told]) ** 4
     order = np.argsort(size)
     share = np.cumsum(weight[order]) / weight.sum()
-    return float(size[order][int(np.searchsorted(share, 0.8))] / Z_80)
+    groups = len({p.group for p in told})
+    return float(size[order][int(np.searchsorted(share, 0.8))] / Z_80) * few_groups(groups)
+
+
+def few_groups(groups: int) -> float:
+    """Return by how much an interval for one more group is wider when the spread is known from ``groups`` of them only.
+
+    Student's t in place of the normal distribution (Cornish-Fisher to first order) and the variance of the mean.
+    """
+    freedom = max(groups - 1, 1)
+    return (1.0 + (Z_80**2 + 1.0) / (4.0 * freedom)) * float(np.sqrt(1.0 + 1.0 / max(groups, 1)))
 
 
 def _with_interval(part: Sequence[Prediction], others: Sequence[Prediction]) -> Iterator[Prediction]:

@@ -12,17 +12,19 @@ from advisor.errors import UsageError
 from advisor.resources import data_dir, user_data_dir
 
 
-def calibration_from(folder: Path) -> Calibration:
-    """Return the calibration in ``folder``: one JSON file a section, ``training.json`` with the parameter values.
+def calibration_from(*folders: Path) -> Calibration:
+    """Return the calibration in ``folders``: one JSON file a section, ``training.json`` with the parameter values; later folders win.
 
     A parameter that the file does not mention keeps its prior; a name it mentions that no longer exists is passed over.
     """
     sections: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in [found for folder in folders for found in sorted(folder.glob("*.json"))]:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UsageError(f"calibration file {path} cannot be read: {error}", "run `advisor calibrate` again", "BAD-CALIBRATION") from error
+            raise UsageError(
+                f"calibration file {path} cannot be read: {error}", "run `advisor calibrate` again", "BAD-CALIBRATION"
+            ) from error
         if not isinstance(document, dict):
             raise UsageError(f"calibration file {path} is not a JSON object", "run `advisor calibrate` again", "BAD-CALIBRATION")
         sections[path.stem] = document
@@ -40,6 +42,5 @@ def calibration_from(folder: Path) -> Calibration:
 
 @lru_cache(maxsize=1)
 def load_calibration() -> Calibration:
-    """Return the user's own calibration where ``advisor calibrate`` wrote one, else the shipped one."""
-    own = user_data_dir() / "calibration"
-    return calibration_from(own if (own / "training.json").is_file() else data_dir("db") / "calibration")
+    """Return the shipped calibration, each section replaced by the user's own where ``advisor calibrate`` wrote one."""
+    return calibration_from(data_dir("db") / "calibration", user_data_dir() / "calibration")
