@@ -172,24 +172,25 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         curves = curves_for(platform, framework, calibration, threads, execution)
         engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
         numbers = numbers_of(precision, quantization)
-        tp, pp = plans.ints("tp")[rows], plans.ints("pp")[rows]
+        alike, back = _distinct(batch[rows], plans.ints("tp")[rows], plans.ints("pp")[rows])
+        b, tp, pp = alike
         if _one_pass_of_a_framework(model, curves, framework, tp * pp):
             # Published steps of vision and BERT-class models calibrate the frameworks that run them.
             stack = stack_for(calibration, framework, curves.generation, precision)
-            step = step_terms(model, curves, platform, numbers, batch=batch[rows], seq=prompt, training=False)
+            step = step_terms(model, curves, platform, numbers, batch=b, seq=prompt, training=False)
             for name, seconds in _as_latency(compose_step(step, stack)).items():
-                parts[name][rows] = seconds
-            flops[rows], peak[rows] = step.flops, curves.peak(numbers.compute)
+                parts[name][rows] = seconds[back]
+            flops[rows], peak[rows] = step.flops[back], curves.peak(numbers.compute)
             known = _weakest([curves.evidence, stack.evidence])
             evidence.append(known)
             spread[rows] = step_sigma(calibration, known)
             notes.extend(curves.notes)
             continue
-        terms = terms_of(model, curves, platform, numbers, batch=batch[rows], tp=tp, pp=pp, prompt=prompt, output=output)
+        terms = terms_of(model, curves, platform, numbers, batch=b, tp=tp, pp=pp, prompt=prompt, output=output)
         for name, seconds in compose(terms, engine).items():
-            parts[name][rows] = seconds
-        ttft[rows] = first_token(terms, engine)
-        flops[rows], peak[rows] = terms.flops, curves.peak(numbers.compute)
+            parts[name][rows] = seconds[back]
+        ttft[rows] = first_token(terms, engine)[back]
+        flops[rows], peak[rows] = terms.flops[back], curves.peak(numbers.compute)
         known = _evidence(curves, engine, numbers)
         evidence.append(known)
         spread[rows] = _sigma(calibration, known, curves, numbers)
@@ -227,6 +228,12 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         measurements=tuple(dict.fromkeys(used)),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _distinct(*columns: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Return the distinct combinations, float64[columns, u], and the index that rebuilds the rows: placement alone changes no term."""
+    unique, back = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return unique, np.asarray(back).ravel()
 
 
 def _one_pass_of_a_framework(model: Model, curves: DeviceCurves, framework: str, split: Floats) -> bool:

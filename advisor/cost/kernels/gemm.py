@@ -129,9 +129,21 @@ def seconds(p: GemmParameters, m: Any, n: Any, k: Any, dtype: str, *, peak: floa
     rows = np.stack([m_.ravel(), n_.ravel(), k_.ravel()])
     distinct, back = _distinct(rows)
     name = dtype_class(dtype)
-    times = formula(p.by_class[name], distinct, name, element_bytes(dtype), peak=peak, bandwidth=bandwidth, units=units, l2=l2)
+    values = tuple(p.by_class[name].items())
+    times = _remembered(values, distinct.tobytes(), name, element_bytes(dtype), peak, bandwidth, units, l2)
     times = np.where((distinct > 0).all(axis=0), times, 0.0)
     return times[back].reshape(shape)
+
+
+@lru_cache(maxsize=512)
+def _remembered(
+    values: tuple[tuple[str, float], ...], sizes: bytes, name: str, element: float, peak: float, bandwidth: float, units: int, l2: float
+) -> Floats:
+    """Return ``formula``: plans that differ in framework, quantization or placement ask for the same products again and again."""
+    rows = np.frombuffer(sizes, dtype=np.float64).reshape(3, -1)
+    times = formula(dict(values), rows, name, element, peak=peak, bandwidth=bandwidth, units=units, l2=l2)
+    times.setflags(write=False)
+    return times
 
 
 def _distinct(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
