@@ -44,7 +44,7 @@ SEQUENCE_PARALLEL = frozenset({"jax", "megatron-tuned", "torchtitan", "nanotron"
 #: nanotron's benchmark of "The Ultra-Scale Playbook" (256 sequences of 4096 tokens, about 1M tokens a batch).
 RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
 #: Frameworks whose published runs with a blank precision use 8 bits where the device has them (vendors' tuned configurations).
-_TUNED = frozenset({"megatron-tuned"})
+TUNED = frozenset({"megatron-tuned"})
 _NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
 
 
@@ -68,7 +68,7 @@ def precision_of(text: str, framework: str, peaks: Mapping[str, float]) -> str:
     for name in ("tf32", "fp32"):
         if name in lower:
             return name
-    if framework in _TUNED and "fp8" in peaks:
+    if framework in TUNED and "fp8" in peaks:
         return "fp8"
     return "fp16" if framework in _NO_FLASH or "bf16" not in peaks else "bf16"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from advisor.accuracy import software
 from advisor.accuracy.records import Prediction, skip
 from advisor.accuracy.rows import Described, Row, describe
 from advisor.cost.calibration import Calibration
@@ -65,10 +66,25 @@ def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | Non
             done.skipped.append((row, "the layout is not stated" if choose is None else "the layout is not stated and no plan fits"))
             continue
         done.described.append(found)
-        done.plans.append(plan)
+        done.plans.append(_that_fits(found, plan, calibration))
         done.assumed.append(assumed)
     done.terms = _terms(done.described, done.plans, calibration)
     return done
+
+
+def _that_fits(d: Described, plan: Plan, calibration: Calibration) -> Plan:
+    """Return ``plan``, with the least recomputation that fits where the table does not say and the run can only have fitted with some.
+
+    Vendors' tuned configurations avoid recomputation by other means, and keep none.
+    """
+    limit = d.platform.memory_bytes
+    stated = d.row.get("activation_checkpointing", "") or d.row.get("status", "ok") != "ok"
+    if stated or limit is None or plan.recompute != "none" or plan.framework in software.TUNED:
+        return plan
+    options = [plan, *(replace(plan, recompute=name) for name in ("selective", "full"))]
+    held = memory(collect(d.model, d.workload, d.platform, PlanTable.of(options), calibration), calibration).device
+    fitting = [option for option, size in zip(options, held, strict=True) if size <= limit]
+    return fitting[0] if fitting else plan
 
 
 def _terms(described: list[Described], plans: list[Plan], calibration: Calibration) -> Terms | None:

@@ -107,16 +107,27 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
 
 
 #: Rated watts and 16-bit dense peak (TFLOP/s) of the part that a generation was calibrated on.
-_REFERENCE_POWER = {"volta": (300.0, 125.0), "ampere": (400.0, 312.0), "hopper": (700.0, 989.0), "blackwell": (1000.0, 2250.0)}
+_REFERENCE_POWER = {
+    "volta": (300.0, 125.0),
+    "ampere": (400.0, 312.0),
+    "hopper": (700.0, 989.0),
+    "blackwell": (1000.0, 2250.0),
+    "ada": (350.0, 362.0),
+}
+#: How many times the reference part's watts for each FLOP/s still help. Only Ada's reference (L40S) is itself held back by its limit.
+_USEFUL_POWER = {"ada": 2.5}
 
 
 def power_share(sheet: HardwareProfile, curves: DeviceCurves) -> float:
-    """Return the watts a device has for each FLOP/s of its 16-bit peak, over those of its generation's reference part; 1 if unknown."""
+    """Return the watts a device has for each FLOP/s of its 16-bit peak, over those of its generation's reference part,
+    no more than what helps; 1 if unknown.
+    """
     reference = _REFERENCE_POWER.get(curves.generation)
     peak = sheet.dense_tflops.get("bf16") or sheet.dense_tflops.get("fp16")
     if reference is None or sheet.tdp_w is None or not peak:
         return 1.0
-    return (sheet.tdp_w / peak) / (reference[0] / reference[1])
+    share = (sheet.tdp_w / peak) / (reference[0] / reference[1])
+    return min(share, _USEFUL_POWER.get(curves.generation, 1.0))
 
 
 _KIND_COLUMNS = ("framework", "execution", "precision", "attention", "adapter")

@@ -53,7 +53,7 @@ class _Network:
 
 def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
     """Seconds of all layers and of the edges, one micro-batch, by kind of kernel."""
-    rate = pick(k, "sustained", GENERATIONS, t.codes["generation"]) * np.minimum(t.power, 1.0) ** k["power_exponent"]
+    rate = pick(k, "sustained", GENERATIONS, t.codes["generation"]) * t.power ** k["power_exponent"]
     low = np.where(t.low_precision > 0, k["sustained.low_precision"], 1.0) * np.where(t.four_bit > 0, k["sustained.four_bit"], 1.0)
     traffic = pick(k, "traffic", FUSIONS, t.codes["fusion"])
     products = rate * low

@@ -170,7 +170,8 @@ TRAITS: Final[dict[str, Traits]] = {
     "torch": _TORCH,
     "llm-foundry": replace(_TORCH, logit_passes_bytes=10.0, logit_kept_bytes=4.0),
     "torchtitan": replace(_TORCH, logit_kept_bytes=12.5),
-    "torchtune": replace(_TORCH, stored_weight_bytes=2.0, gradient_bytes=2.0),
+    # Recipes for one device: 16-bit states, optimizer fused into backward (no gradients kept), chunked loss.
+    "torchtune": replace(_TORCH, stored_weight_bytes=2.0, gradient_bytes=0.0, logit_kept_bytes=3.0),
     "nanotron": replace(
         _MEGATRON_2021,
         balanced_by_cost=True,
