@@ -79,13 +79,17 @@ def _memory(group: Prepared, calibration: Calibration) -> Iterator[Prediction]:
             threads=0,
         )
         held = inference_memory(query.model, PlanTable.of([plan]), query.prompt + query.output, calibration)
+        predicted = float(sum(part[0] for part in held.values()))
+        spread = calibration.sigma.get("memory", 0.1)
         yield Prediction(
             id=query.id,
             group=query.group,
             hardware=query.hardware,
             quantity="memory",
             measured=query.memory_bytes,
-            predicted=float(sum(part[0] for part in held.values())),
+            predicted=predicted,
+            low=predicted * float(np.exp(-Z_80 * spread)),
+            high=predicted * float(np.exp(Z_80 * spread)),
             mem_kind="device",
         )
 
