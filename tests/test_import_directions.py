@@ -38,13 +38,14 @@ FROM_MICROBENCH = ("microbench.protocol", "microbench.child")
 #: Packages that cost time or memory to import; only an adapter that runs in a child may have them at module top.
 HEAVY = {"torch", "jax", "onnxruntime", "onnx", "tensorflow", "openvino", "ray", "fastapi", "scipy", "pyarrow", "pandas"}
 
-#: Adapters: they are imported only in a child process that works with the framework of their name.
-ADAPTERS = ("*/importers/_*_child.py", "microbench/networks/*_model.py")
+#: Adapters: they are imported only in a child process that works with the framework of their name (web: only by `advisor serve`).
+ADAPTERS = ("*/importers/_*_child.py", "microbench/networks/*_model.py", "advisor/web/*.py")
 
 #: Imports against the direction that are meant, each with its reason.
 EXCEPTIONS = {
     ("advisor/__init__.py", "advisor.api"): "the package offers its Python interface",
     ("advisor/probe/__init__.py", "advisor.api"): "the package is callable: advisor.probe()",
+    ("advisor/cli/serve.py", "advisor.web"): "the command starts the server",
 }
 
 
