@@ -143,7 +143,7 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
     n = len(plans)
     parts = {name: np.zeros(n) for name in CAUSES}
     flops, peak, spread = np.zeros(n), np.ones(n), np.zeros(n)
-    evidence: list[Evidence] = []
+    evidence: list[Evidence] = ["spec"] * n
     used: list[str] = []
     batch, micro, devices = plans.ints("micro_batch"), plans.ints("grad_accumulation"), plans.ints("devices")
     for rows, (framework, precision, optimizer, execution, threads) in _groups(plans, platform):
@@ -166,7 +166,7 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
             parts[name][rows] = seconds
         flops[rows], peak[rows] = 3.0 * terms.flops * micro[rows], curves.peak(precision)
         known: Evidence = stack.evidence if curves.local is None else curves.local.evidence
-        evidence.append(known)
+        _set(evidence, rows, known)
         spread[rows] = step_sigma(calibration, known)
         if curves.local is not None:
             used.extend(curves.local.measurements)
@@ -196,6 +196,7 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
         sigma_log=spread,
         memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.15)),
         evidence=max(evidence, key=order.index, default="spec"),
+        row_evidence=tuple(evidence),
         bottleneck=np.asarray(causes.argmax(axis=0), dtype=np.int8),
         measurements=tuple(dict.fromkeys(used)),
     )
@@ -224,6 +225,11 @@ def training_memory(model: Model, plans: PlanTable) -> dict[str, Floats]:
         "workspace": np.full(len(plans), _WORKSPACE_BYTES),
         "context": np.full(len(plans), _CONTEXT_BYTES),
     }
+
+
+def _set(evidence: list[Evidence], rows: npt.NDArray[np.intp], known: Evidence) -> None:
+    for row in rows.tolist():
+        evidence[row] = known
 
 
 def step_sigma(calibration: Calibration, evidence: Evidence) -> float:

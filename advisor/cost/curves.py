@@ -90,7 +90,7 @@ def curves_for(
     """Return the curves of the platform's device as ``framework`` drives it, on a CPU with ``threads`` (default: the platform's).
 
     Missing sheet numbers take the documented priors: 80 compute units, 1/20 byte/s of bandwidth per FLOP/s of the 16-bit peak,
-    and 40 MiB of last-level cache; ``notes`` names each one that was used.
+    (10 GB/s a core for CPUs) and 40 MiB of last-level cache; ``notes`` names each one that was used.
     """
     sheet = platform.profile
     generation = generation_of(sheet)
@@ -101,8 +101,12 @@ def curves_for(
         notes.append(f"{sheet.id}: no peak known, 1 TFLOP/s assumed")
     bandwidth = (sheet.memory_gb_per_s or 0.0) * 1e9
     if bandwidth <= 0:
-        bandwidth = max(peaks.get("bf16", 0.0), peaks.get("fp16", 0.0), max(peaks.values()) / 4) / 200.0
-        notes.append(f"{sheet.id}: memory bandwidth unknown, estimated from the peak")
+        if platform.is_cpu:
+            # One core draws about 10 GB/s, a socket no more than about 100 (DDR4 and DDR5 servers).
+            bandwidth = min(10e9 * max(platform.threads, 1), 100e9)
+        else:
+            bandwidth = max(peaks.get("bf16", 0.0), peaks.get("fp16", 0.0), max(peaks.values()) / 4) / 200.0
+        notes.append(f"{sheet.id}: memory bandwidth unknown, estimated")
     if sheet.compute_units is None and not platform.is_cpu:
         notes.append(f"{sheet.id}: compute units unknown, 80 assumed")
     known = fitted(calibration, f"gemm.ceiling.16.{generation}") is not None

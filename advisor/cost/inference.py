@@ -164,7 +164,7 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
     batch = plans.ints("micro_batch")
     parts = {name: np.zeros(n) for name in PARTS}
     ttft, flops, peak = np.zeros(n), np.zeros(n), np.ones(n)
-    evidence: list[Evidence] = []
+    evidence: list[Evidence] = ["spec"] * n
     used: list[str] = []
     notes: list[str] = []
     spread = np.zeros(n)
@@ -182,7 +182,7 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
                 parts[name][rows] = seconds[back]
             flops[rows], peak[rows] = step.flops[back], curves.peak(numbers.compute)
             known = _weakest([curves.evidence, stack.evidence])
-            evidence.append(known)
+            _set(evidence, rows, known)
             spread[rows] = step_sigma(calibration, known)
             notes.extend(curves.notes)
             continue
@@ -192,7 +192,7 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         ttft[rows] = first_token(terms, engine)[back]
         flops[rows], peak[rows] = terms.flops[back], curves.peak(numbers.compute)
         known = _evidence(curves, engine, numbers)
-        evidence.append(known)
+        _set(evidence, rows, known)
         spread[rows] = _sigma(calibration, known, curves, numbers)
         notes.extend(curves.notes)
         if curves.local is not None:
@@ -223,6 +223,7 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         sigma_log=spread,
         memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.1)),
         evidence=_weakest(evidence),
+        row_evidence=tuple(evidence),
         bottleneck=_bottlenecks(parts),
         is_training=False,
         measurements=tuple(dict.fromkeys(used)),
@@ -287,6 +288,11 @@ def _evidence(curves: DeviceCurves, engine: Engine, numbers: Numbers) -> Evidenc
     if curves.local is not None:
         return "measured" if curves.local.measured(numbers.compute) else "spec"
     return _weakest([curves.evidence, engine.evidence])
+
+
+def _set(evidence: list[Evidence], rows: npt.NDArray[np.intp], known: Evidence) -> None:
+    for row in rows.tolist():
+        evidence[row] = known
 
 
 def _weakest(found: list[Evidence]) -> Evidence:

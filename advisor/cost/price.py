@@ -48,6 +48,8 @@ class PricedTable:
     evidence: Evidence
     bottleneck: npt.NDArray[np.int8]
     is_training: bool = True
+    row_evidence: tuple[Evidence, ...] | None = None
+    """Evidence of each plan where they differ (frameworks fitted or not); ``evidence`` is then the weakest of them."""
     measurements: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -78,7 +80,7 @@ class PricedTable:
             memory_parts_bytes={name: float(column[row]) for name, column in self.memory_parts.items()},
             bottleneck=BOTTLENECKS[int(self.bottleneck[row])],
             fits=bool(self.fits[row]),
-            evidence=self.evidence,
+            evidence=self.evidence if self.row_evidence is None else self.row_evidence[row],
             measurements=self.measurements,
             notes=self.notes,
         )
