@@ -70,3 +70,11 @@ def format_rate(value: float, unit: str) -> str:
 def format_count(value: float) -> str:
     """Write a count as the field does: ``12.9 B`` parameters, ``110 M``."""
     return _scaled(value, ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1, "")), 1).strip()
+
+
+def format_quantity(value: float | None, unit: str) -> str:
+    """Return a number as people read it: ``1.27x`` for a ``ratio``, bare for a ``fraction``, else with its unit; ``-`` if None."""
+    if value is None:
+        return "-"
+    text = f"{value:.2f}" if 0.1 <= abs(value) < 100 else f"{value:.3g}" if abs(value) < 1e5 else f"{value:.2e}"
+    return f"{text}x" if unit == "ratio" else text if unit == "fraction" else f"{text} {unit}"

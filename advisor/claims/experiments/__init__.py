@@ -1,0 +1,1 @@
+"""Kinds of experiments, one file each; a file that binds EXPERIMENT is found by itself."""
