@@ -129,8 +129,10 @@ def check(files: Files, answer: Answer) -> Checked:
                 problems.append(f"torchtitan has no {name}")
         problems += _rules.differences(found, values(answer))
         if find_spec("torchtitan") is not None:
-            validators.append("torchtitan's ConfigManager and ParallelDims")
-            problems += _loaded(source, answer)
+            refused = _loaded(source, answer)
+            if refused is not None:
+                validators.append("torchtitan's ConfigManager and ParallelDims")
+                problems += refused
     return Checked(
         validators=(*validators, "fields of torchtitan 0.3.0", "our rules"), problems=tuple([*problems, *_rules.arithmetic(answer)])
     )
@@ -156,16 +158,27 @@ def _assigned(source: str) -> tuple[dict[str, Any], list[str]]:
     return found, []
 
 
-def _loaded(source: str, answer: Answer) -> list[str]:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from torchtitan.config import ConfigManager; "
-        "from torchtitan.distributed import ParallelDims; "
-        f"config = ConfigManager().parse_args(['--module', '{_MODULE}', '--config', '{_FUNCTION}']); "
-        "ParallelDims.from_config(config.parallelism, world_size=int(sys.argv[2]))"
-    )
+_LOADER = f"""
+import sys
+sys.path.insert(0, sys.argv[1])
+try:
+    from torchtitan.config import ConfigManager
+    from torchtitan.distributed import ParallelDims
+    from torchtitan.trainer import Trainer
+except ImportError:
+    sys.exit(77)
+config = ConfigManager().parse_args(["--module", "{_MODULE}", "--config", "{_FUNCTION}"])
+ParallelDims.from_config(config.parallelism, world_size=int(sys.argv[2]))
+"""
+
+
+def _loaded(source: str, answer: Answer) -> list[str] | None:
+    """Return what torchtitan itself refuses, or None where it is installed without what it needs."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{_MODULE}.py").write_text(source, encoding="utf-8")
-        child = run_child([sys.executable, "-c", code, folder, str(answer.plan.devices)], timeout_s=_DEADLINE_S)
+        child = run_child([sys.executable, "-c", _LOADER, folder, str(answer.plan.devices)], timeout_s=_DEADLINE_S)
+    if child.returncode == 77:
+        return None
     return [] if child.status == "ok" else [f"torchtitan: {child.reason}"]
 
 
