@@ -26,6 +26,7 @@ DRIFT = {"flops_per_s": 0.04, "bytes_per_s": 0.05, "seconds": 0.04, "samples_per
 PRIOR_ROUNDS = 6
 #: Where too few samples were clean, the estimate rests on disturbed ones and the prior is widened.
 DISTURBED = 2.0
+CLEAN_SAMPLES = 3
 
 #: 97.5 % points of Student's t (two-sided 95 %) for 1 to 30 degrees of freedom.
 T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -56,7 +57,8 @@ def later_run(values: Sequence[float], drift: float) -> tuple[float, float, floa
 def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
     """Return one Measurement from what each round reported of one case.
 
-    A wrong result in any round is a wrong result. Otherwise the rounds that measured count; contended only if all of them were.
+    A wrong result in any round is a wrong result. Otherwise the rounds that measured count, those with clean samples before those
+    without; contended only if all of them were.
     """
     good = [line for line in rounds if line["status"] == "ok"] or [line for line in rounds if line["status"] == "contended"]
     wrong = [line for line in rounds if line["status"] == "wrong_result"]
@@ -64,10 +66,12 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
     if wrong or not good:
         line = min(wrong or rounds, key=lambda item: PRECEDENCE.index(item["status"]))
         return _measurement(line, device_id, seconds=spent, samples=0, sample_seconds=())
+    # A round that others disturbed all through says nothing of the kernel where another round had clean samples.
+    good = [line for line in good if ((line.get("conditions") or {}).get("clean_samples") or 0) >= CLEAN_SAMPLES] or good
     metric = str(good[0]["metric"])
     details = [dict(line.get("conditions") or {}) for line in good]
-    # Fewer clean samples than an estimate needs in most rounds: it rests on the least disturbed ones.
-    disturbed = sum((detail.get("clean_samples") or 0) < 3 for detail in details) * 2 > len(details)
+    # Fewer clean samples than an estimate needs in every round: it rests on the least disturbed ones.
+    disturbed = all((detail.get("clean_samples") or 0) < CLEAN_SAMPLES for detail in details)
     value, low, high = later_run([float(line["value"]) for line in good], DRIFT[metric] * (DISTURBED if disturbed else 1.0))
     last = good[-1]
     run_low, run_high = (statistics.median(float(line[name]) for line in good) for name in ("run_low", "run_high"))

@@ -76,6 +76,7 @@ def test_samples_of_all_rounds_are_kept_and_disturbed_rounds_widen():
     noisy = {"clean_samples": 0, "foreign_share": 0.3, "converged": False}
     disturbed = combine([line(1e9, conditions=noisy), line(1.02e9, conditions=noisy)], "cpu0")
     assert disturbed.high > clean.high
+    assert combine([line(1e9), line(0.3e9, conditions=noisy)], "cpu0").value == 1e9
     assert disturbed.conditions["foreign_share"] == 0.3
 
 
