@@ -21,11 +21,21 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """How numbers are held: ``compute`` dtype of products and activations, bytes of a stored weight and of a cached key."""
+    """How numbers are held: ``compute`` dtype of products, bytes of a stored weight and of a cached key, ``wide`` dtype of the rest.
+
+    ``wide`` is what activations, softmax and attention are computed in; empty: that of the products, no narrower than 16 bits.
+    """
 
     compute: str
     weight_bytes: float
     cache_bytes: float = 2.0
+    wide: str = ""
+
+    @property
+    def other(self) -> str:
+        """Dtype of attention and of activations between kernels."""
+        dtype = self.wide or self.compute
+        return dtype if dtype in ("fp64", "fp32", "tf32", "fp16", "bf16") else "bf16"
 
     @property
     def weight_only(self) -> bool:
@@ -35,7 +45,7 @@ class Numbers:
     @property
     def activation_bytes(self) -> float:
         """Bytes of an activation element: never below 16 bits between kernels."""
-        return max(DTYPE_BITS.get(self.compute, 16) / 8, 2.0)
+        return DTYPE_BITS[self.other] / 8
 
 
 @dataclass(slots=True)
@@ -150,7 +160,7 @@ def _attention(
         keys = np.minimum(keys, np.maximum(float(op.window), 1.0))
     heads, kv = np.ceil(op.heads / tp), np.ceil(op.kv_heads / tp)
     width = (op.head_dim + op.value_dim) / 2.0
-    dtype = numbers.compute if numbers.compute in ("fp32", "tf32", "fp64") else ("fp16" if numbers.compute == "fp16" else "bf16")
+    dtype = numbers.other
     if not fused:
         rows = b * heads * query
         products = gemm_seconds(curves, rows, keys, width, dtype) + gemm_seconds(curves, rows, width, keys, dtype)

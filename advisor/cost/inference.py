@@ -68,9 +68,9 @@ def numbers_of(precision: str, quantization: str) -> Numbers:
     """
     if quantization in ("fp8", "fp4") or precision in ("fp8", "fp4"):
         kind = "fp4" if "fp4" in (quantization, precision) else "fp8"
-        return Numbers(compute=kind, weight_bytes=0.5625 if kind == "fp4" else 1.0, cache_bytes=1.0)
+        return Numbers(compute=kind, weight_bytes=0.5625 if kind == "fp4" else 1.0, cache_bytes=1.0, wide=precision)
     if quantization in ("int8-dynamic", "int8-static") or precision == "int8":
-        return Numbers(compute="int8", weight_bytes=1.0)
+        return Numbers(compute="int8", weight_bytes=1.0, wide=precision)
     stored = {"int8": 1.0, "int4": 0.52, "int4-awq": 0.52, "int4-gptq": 0.52, "nf4": 0.53}
     full = {"fp64": 8.0, "fp32": 4.0, "tf32": 4.0}.get(precision, 2.0)
     return Numbers(compute=precision, weight_bytes=stored.get(quantization, full))

@@ -131,5 +131,11 @@ def test_how_numbers_are_held(precision: str, quantization: str, compute: str, s
     assert numbers.weight_bytes == stored
 
 
+def test_dynamic_int8_leaves_attention_and_activations_at_the_plans_precision() -> None:
+    assert numbers_of("fp32", "int8-dynamic").other == "fp32"
+    assert numbers_of("fp32", "int8-dynamic").activation_bytes == 4
+    assert numbers_of("fp8", "none").other == "bf16"
+
+
 def test_an_empty_table_is_priced() -> None:
     assert len(price()) == 0
