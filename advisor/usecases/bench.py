@@ -46,7 +46,8 @@ def bench(
     """Measure and return the measurements; with ``save`` each is in the database at ``database_url`` before the next is reported.
 
     ``benchmarks``: names, or ``all``; none means GEMM, attention and bandwidth. ``device``: an id of the probe, by default the first
-    usable accelerator, else the CPU. ``shapes``: ``model:NAME`` or a file. Raises UnknownName, UsageError, EnvironmentLacks or DatabaseError.
+    usable accelerator, else the CPU. ``shapes``: ``model:NAME`` or a file.
+    Raises UnknownName, UsageError, EnvironmentLacks or DatabaseError.
     """
     from advisor.bench.run import run_bench
     from advisor.usecases.probe import probe
