@@ -31,7 +31,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Write an answer as launch files."),
     "claims": ("claims", "Put what articles claim to the test on this machine."),
     "report": ("report", "One page about this machine or an answer."),
-    "env": ("env", "Managed environments for frameworks that need their own."),
     "serve": ("serve", "Serve the results database over HTTP, with pages."),
     "token": ("token", "Tokens that let others store measurements through the server."),
 }
