@@ -79,9 +79,7 @@ def zero(answer: Answer) -> dict[str, Any]:
 def world_problems(document: dict[str, Any], answer: Answer) -> list[str]:
     """Return what DeepSpeed's parser lets pass or cannot see without the processes: batch arithmetic, precisions, group sizes."""
     world = answer.plan.devices
-    batch, micro, steps = (
-        document.get(k) for k in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-    )
+    batch, micro, steps = (document.get(k) for k in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"))
     problems = []
     if all(isinstance(n, int) for n in (batch, micro, steps)) and batch != micro * steps * world:  # type: ignore[operator]
         problems.append(f"train_batch_size {batch} is not micro-batch {micro} · accumulation {steps} · {world} processes")
@@ -107,4 +105,18 @@ def world_problems(document: dict[str, Any], answer: Answer) -> list[str]:
 
 
 #: deepspeed/runtime/config.py, DEEPSPEED_OPTIMIZERS, and torch's SGD.
-OPTIMIZERS = {"adagrad", "adam", "adamw", "lamb", "onebitadam", "onebitlamb", "lion", "zerooneadam", "muadam", "muadamw", "musgd", "muon", "sgd"}
+OPTIMIZERS = {
+    "adagrad",
+    "adam",
+    "adamw",
+    "lamb",
+    "onebitadam",
+    "onebitlamb",
+    "lion",
+    "zerooneadam",
+    "muadam",
+    "muadamw",
+    "musgd",
+    "muon",
+    "sgd",
+}

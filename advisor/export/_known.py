@@ -39,7 +39,6 @@ class Known:
                 problems.append(f"{name} must be {_NAMES.get(kind, kind)}, not {value!r}")
         return problems
 
-
     def flat(self, document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Return a nested document as dotted names, down to the entries that are known as a whole."""
         found: dict[str, Any] = {}

@@ -58,7 +58,10 @@ def check_torchrun(text: str, answer: Answer, program: str) -> tuple[list[str], 
 
 
 def _world(own: Sequence[str], answer: Answer) -> list[str]:
-    given = {name.replace("_", "-"): value for name, value in options([w for w in own if (w.startswith("-") and w != "-m") or w.isdigit()]).items()}
+    given = {
+        name.replace("_", "-"): value
+        for name, value in options([w for w in own if (w.startswith("-") and w != "-m") or w.isdigit()]).items()
+    }
     given = {"--" + name.lstrip("-"): value for name, value in given.items()}
     problems = [f"torchrun has no option {name}" for name in given if name not in _KNOWN]
     nodes, each = given.get("--nnodes") or "", given.get("--nproc-per-node") or ""

@@ -43,7 +43,9 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True) if isinstance(value, str) else str(value)
 
 
-_TOKEN = re.compile(r"""\s+|\#[^\n]*|(?P<token>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][\w.]*|-?[\d.]+(?:[eE][-+]?\d+)?|[{}\[\]:,;<>])""")
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<token>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][\w.]*|-?[\d.]+(?:[eE][-+]?\d+)?|[{}\[\]:,;<>])"""
+)
 
 
 @dataclass

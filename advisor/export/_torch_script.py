@@ -158,7 +158,9 @@ def train_script(answer: Answer, targets: str) -> str:
     mesh = how == "mesh"
     head = template("torch_train_head.py.txt")
     if mesh:
-        head = _with_imports(head.replace("import contextlib\nimport os", "import contextlib\nimport math\nimport os"), _mesh_imports(p.pp > 1))
+        head = _with_imports(
+            head.replace("import contextlib\nimport os", "import contextlib\nimport math\nimport os"), _mesh_imports(p.pp > 1)
+        )
     parts = [_docstring(answer, targets, *_notes(answer)), head]
     parts += [_constants(answer)]
     if mesh:

@@ -109,7 +109,10 @@ def write(answer: Answer) -> Files:
     words = ["accelerate", "launch", f"--config_file={_FILE}"]
     if answer.nodes > 1:
         words += [Raw('--machine_rank="${NODE_RANK:?set NODE_RANK to 0 … on each node}"')]
-        words += [Raw('--main_process_ip="${MASTER_ADDR:?set MASTER_ADDR to the first node}"'), Raw('--main_process_port="${MASTER_PORT:-29500}"')]
+        words += [
+            Raw('--main_process_ip="${MASTER_ADDR:?set MASTER_ADDR to the first node}"'),
+            Raw('--main_process_port="${MASTER_PORT:-29500}"'),
+        ]
     words += [Raw('"${SCRIPT:-train.py}"'), Raw('"$@"')]
     p = answer.plan
     notes = [f"SCRIPT uses micro-batches of {p.micro_batch} and {p.grad_accumulation} accumulation steps (global batch {p.global_batch})."]

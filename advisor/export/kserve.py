@@ -18,7 +18,13 @@ from advisor.yamlio import parse_yaml
 _TARGETS = "KServe 0.15 to 0.17 (serving.kserve.io v1beta1, v1alpha2)"
 _SERVICE, _LLM = "inferenceservice.yaml", "llminferenceservice.yaml"
 #: The resource that a device plug-in gives the devices of a target.
-_RESOURCES = {"cuda": "nvidia.com/gpu", "rocm": "amd.com/gpu", "xpu": "gpu.intel.com/i915", "gaudi": "habana.ai/gaudi", "tpu": "google.com/tpu"}
+_RESOURCES = {
+    "cuda": "nvidia.com/gpu",
+    "rocm": "amd.com/gpu",
+    "xpu": "gpu.intel.com/i915",
+    "gaudi": "habana.ai/gaudi",
+    "tpu": "google.com/tpu",
+}
 #: Host memory for a pod besides what it loads through: the weights once, and a margin for the server.
 _HOST_MARGIN_GIB = 8
 _CPUS_PER_DEVICE = 4
@@ -176,7 +182,11 @@ _FREE = {
 def _names(found: Mapping[str, Any], prefix: str) -> list[str]:
     name = found.get(f"{prefix}.metadata.name")
     # RFC 1123 label, which Kubernetes asks of the service it makes.
-    problems = [] if isinstance(name, str) and re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name) else [f"metadata.name {name!r} is no DNS label"]
+    problems = (
+        []
+        if isinstance(name, str) and re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name)
+        else [f"metadata.name {name!r} is no DNS label"]
+    )
     low, high = (found.get(f"isvc.spec.predictor.{n}Replicas") for n in ("min", "max"))
     if isinstance(low, int) and isinstance(high, int) and 0 < high < low:
         problems.append(f"maxReplicas {high} is below minReplicas {low}")
@@ -190,7 +200,9 @@ def _arguments_problems(found: Mapping[str, Any], answer: Answer) -> list[str]:
     given = dict(str(word).removeprefix("--").partition("=")[::2] for word in words)
     unknown = [f"args: vLLM has no option {name}" for name in given if name not in known("vllm").keys]
     p = answer.plan
-    return unknown + _rules.differences(given, {"tensor-parallel-size": p.tp, "pipeline-parallel-size": p.pp, "max-model-len": answer.seq_len})
+    return unknown + _rules.differences(
+        given, {"tensor-parallel-size": p.tp, "pipeline-parallel-size": p.pp, "max-model-len": answer.seq_len}
+    )
 
 
 def _counts(document: Mapping[str, Any], answer: Answer) -> list[str]:

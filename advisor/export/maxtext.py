@@ -90,7 +90,10 @@ def _mesh(answer: Answer, nodes: int) -> Overrides:
     degrees |= {"ici_tensor_parallelism": p.tp, "ici_pipeline_parallelism": p.pp, "ici_context_parallelism": p.cp}
     found: Overrides = {**degrees, "ici_expert_parallelism": expert, "shard_optimizer_over_data": p.sharding == "zero1"}
     if p.pp > 1:
-        found |= {"num_pipeline_microbatches": p.grad_accumulation, "num_layers_per_pipeline_stage": answer.transformer["layers"] // (p.pp * p.vpp)}
+        found |= {
+            "num_pipeline_microbatches": p.grad_accumulation,
+            "num_layers_per_pipeline_stage": answer.transformer["layers"] // (p.pp * p.vpp),
+        }
     return found
 
 

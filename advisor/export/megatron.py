@@ -61,7 +61,11 @@ def _latent(answer: Answer) -> Flags:
         flags["q-lora-rank"] = t["q_lora_rank"]
     rope = int(t.get("rope_head_dim") or 0)
     # Our head size counts the rotary part; Megatron's qk-head-dim is the part without it.
-    return flags | {"qk-head-dim": t["head_dim"] - rope, "qk-pos-emb-head-dim": rope, "v-head-dim": t.get("value_head_dim") or t["head_dim"]}
+    return flags | {
+        "qk-head-dim": t["head_dim"] - rope,
+        "qk-pos-emb-head-dim": rope,
+        "v-head-dim": t.get("value_head_dim") or t["head_dim"],
+    }
 
 
 def _experts(answer: Answer) -> Flags:
@@ -179,6 +183,4 @@ def _arithmetic(found: dict[str, str | None], answer: Answer) -> list[str]:
     return problems
 
 
-EXPORTER = Exporter(
-    name="megatron", title="Megatron-LM arguments", targets=_TARGETS, obstacle=obstacle, write=write, check=check
-)
+EXPORTER = Exporter(name="megatron", title="Megatron-LM arguments", targets=_TARGETS, obstacle=obstacle, write=write, check=check)

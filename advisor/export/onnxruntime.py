@@ -96,7 +96,11 @@ def settings(answer: Answer) -> dict[str, Any]:
     entries = {"session.intra_op.allow_spinning": "1" if p.dp == 1 else "0"}
     providers: list[tuple[str, dict[str, str]]] = [("CPUExecutionProvider", {})]
     if answer.target == "cuda":
-        cuda = {"cudnn_conv_algo_search": "HEURISTIC", "arena_extend_strategy": "kSameAsRequested", "use_tf32": str(int(p.precision == "tf32"))}
+        cuda = {
+            "cudnn_conv_algo_search": "HEURISTIC",
+            "arena_extend_strategy": "kSameAsRequested",
+            "use_tf32": str(int(p.precision == "tf32")),
+        }
         providers.insert(0, (_PROVIDERS["cuda"], cuda))
     elif answer.target == "rocm":
         providers.insert(0, (_PROVIDERS["rocm"], {"migraphx_fp16_enable": str(int(p.precision == "fp16"))}))
@@ -180,6 +184,4 @@ def _session(found: dict[str, Any]) -> list[str]:
     return [] if child.status == "ok" else [f"onnxruntime: {child.reason}"]
 
 
-EXPORTER = Exporter(
-    name="onnxruntime", title="ONNX Runtime session options", targets=_TARGETS, obstacle=obstacle, write=write, check=check
-)
+EXPORTER = Exporter(name="onnxruntime", title="ONNX Runtime session options", targets=_TARGETS, obstacle=obstacle, write=write, check=check)

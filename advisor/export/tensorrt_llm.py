@@ -69,7 +69,9 @@ done
 wait -n
 """
     # A default inside ${{…:-…}} in double quotes keeps single quotes as characters: bind it first.
-    body = body.replace(f'model="${{MODEL:-{shlex.quote(weights(answer))}}}"', f'default={shlex.quote(weights(answer))}\nmodel="${{MODEL:-$default}}"')
+    body = body.replace(
+        f'model="${{MODEL:-{shlex.quote(weights(answer))}}}"', f'default={shlex.quote(weights(answer))}\nmodel="${{MODEL:-$default}}"'
+    )
     notes = [weights_note(answer)]
     if p.quantization != "none":
         notes.append(f"The weights are a checkpoint quantized to {p.quantization}; the server reads the method from it.")

@@ -70,7 +70,9 @@ def write(answer: Answer) -> Files:
     if answer.nodes > 1 and "data-parallel-size-local" in engine(answer):
         words.append(Raw('--data-parallel-address="${MASTER_ADDR:?set MASTER_ADDR to the first node}"'))
         words.append(Raw('--data-parallel-start-rank="${START_RANK:-0}"'))
-        notes.append("Run it on every node; START_RANK is the number of replicas on the nodes before, and all but the first add --headless.")
+        notes.append(
+            "Run it on every node; START_RANK is the number of replicas on the nodes before, and all but the first add --headless."
+        )
     elif answer.nodes > 1:
         notes.append(f"Join the {answer.nodes} nodes with `ray start` first, then run it on the head.")
     words.append(Raw('"$@"'))
