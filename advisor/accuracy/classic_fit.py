@@ -16,7 +16,7 @@ from advisor.cost.convolutional import StepTerms, compose_step, step_terms
 from advisor.cost.curves import curves_for
 from advisor.cost.forward import Numbers
 from advisor.cost.kernels.generation import KernelParameter
-from advisor.cost.stacks import GLOBAL, PER_FRAMEWORK, PER_WIDTH, Stack, prior_of, width_of
+from advisor.cost.stacks import GLOBAL, PER_FRAMEWORK, PER_NUMBERS, PER_WIDTH, Stack, prior_of, width_of
 
 Floats = npt.NDArray[np.float64]
 Row = Mapping[str, str]
@@ -83,6 +83,7 @@ def _names(prepared: Sequence[Prepared]) -> dict[str, KernelParameter]:
         first = p.queries[0]
         names |= {f"stack.{q.name}.{first.stack}": q for q in PER_FRAMEWORK}
         names |= {f"stack.{q.name}.{width_of(first.precision)}.{p.generation}": q for q in PER_WIDTH}
+        names |= {f"stack.{q.name}.{width_of(first.precision)}": q for q in PER_NUMBERS}
     return dict(sorted(names.items())) | {f"stack.{q.name}.any": q for q in GLOBAL}
 
 
@@ -90,6 +91,7 @@ def _stack(p: Prepared, values: Mapping[str, float]) -> Stack:
     first = p.queries[0]
     mine = {q.name: values[f"stack.{q.name}.{first.stack}"] for q in PER_FRAMEWORK}
     mine |= {q.name: values[f"stack.{q.name}.{width_of(first.precision)}.{p.generation}"] for q in PER_WIDTH}
+    mine |= {q.name: values[f"stack.{q.name}.{width_of(first.precision)}"] for q in PER_NUMBERS}
     return Stack(first.stack, mine | {q.name: values[f"stack.{q.name}.any"] for q in GLOBAL}, "spec")
 
 
@@ -110,6 +112,8 @@ def _columns(prepared: Sequence[Prepared], names: Sequence[str]) -> dict[str, np
             rows[q.name] += [place[f"stack.{q.name}.{first.stack}"]] * n
         for q in PER_WIDTH:
             rows[q.name] += [place[f"stack.{q.name}.{width_of(first.precision)}.{p.generation}"]] * n
+        for q in PER_NUMBERS:
+            rows[q.name] += [place[f"stack.{q.name}.{width_of(first.precision)}"]] * n
         for q in GLOBAL:
             rows[q.name] += [place[f"stack.{q.name}.any"]] * n
     return {name: np.array(index) for name, index in rows.items()}
@@ -134,7 +138,7 @@ def fit_stacks(prepared: Sequence[Prepared]) -> Values:
         stack = Stack("", {name: values[index] for name, index in columns.items()}, "spec")
         return np.concatenate([np.log(joined.seconds(stack) / joined.measured), weight * (x - center)])
 
-    found = optimize.least_squares(residual, center, bounds=(low, high), loss="soft_l1", f_scale=_ROBUST, max_nfev=40)
+    found = optimize.least_squares(residual, center, bounds=(low, high), loss="soft_l1", f_scale=_ROBUST, max_nfev=80)
     values = dict(zip(names, (float(v) for v in np.exp(found.x)), strict=True))
     stacks = sorted({p.queries[0].stack for p in prepared})
     for q in PER_FRAMEWORK:
@@ -146,7 +150,7 @@ def fit_section(rows: Iterable[Row], calibration: Calibration, source: str = "db
     """Return the calibration section ``classic`` fitted on ``rows``: parameters, spreads by evidence, provenance."""
     queries = described(rows)
     values = fit_stacks(prepare(queries, calibration))
-    declared = {p.name: p for p in (*PER_FRAMEWORK, *PER_WIDTH, *GLOBAL)}
+    declared = {p.name: p for p in (*PER_FRAMEWORK, *PER_WIDTH, *PER_NUMBERS, *GLOBAL)}
     parameters = {}
     for name, value in sorted(values.items()):
         p = declared[name.split(".")[1]]

@@ -141,8 +141,11 @@ def _convolution(calibration: Calibration, generation: str, framework: str, exec
     return fitted_or_prior if ratio is None else replace(fitted_or_prior, gather=ratio)
 
 
-def gemm_seconds(curves: DeviceCurves, m: ArrayLike, n: ArrayLike, k: ArrayLike, dtype: str) -> Floats:
-    """Return seconds of an (m x k) by (k x n) product in ``dtype``, all operands in device memory."""
+def gemm_seconds(curves: DeviceCurves, m: ArrayLike, n: ArrayLike, k: ArrayLike, dtype: str, reuse: float = 1.0) -> Floats:
+    """Return seconds of an (m x k) by (k x n) product in ``dtype``, all operands in device memory.
+
+    ``reuse``: how often an element of the left operand appears in it, above 1 for the implicit product of a convolution.
+    """
     if curves.local is not None:
         return curves.local.gemm(m, n, k, dtype)
     return _gemm.seconds(
@@ -155,6 +158,7 @@ def gemm_seconds(curves: DeviceCurves, m: ArrayLike, n: ArrayLike, k: ArrayLike,
         bandwidth=curves.memory_bytes_per_s,
         units=curves.compute_units,
         l2=curves.l2_bytes,
+        reuse=reuse,
     )
 
 
@@ -244,7 +248,7 @@ def conv_seconds(
     """Return seconds of a convolution over ``batch`` images; ``kernel`` is the area of its window."""
     return _conv.seconds(
         curves.conv,
-        lambda m, n, k: gemm_seconds(curves, m, n, k, dtype),
+        lambda m, n, k, reuse: gemm_seconds(curves, m, n, k, dtype, reuse),
         lambda moved: stream_seconds(curves, moved),
         batch=batch,
         in_channels=in_channels,

@@ -27,13 +27,16 @@ PER_FRAMEWORK: tuple[KernelParameter, ...] = (
 )
 #: Of a generation of devices and a width of numbers (``16``, ``tf32``, ``32``, ``8``).
 PER_WIDTH: tuple[KernelParameter, ...] = (declare("width", 1.0, 0.4, 4.0, "ratio", "Products in this width over the kernel curves"),)
+#: Of a width of numbers on every generation.
+PER_NUMBERS: tuple[KernelParameter, ...] = (
+    declare("dense", 1.0, 0.3, 4.0, "ratio", "Dense convolutions over implicit products of the curves"),
+)
 #: Of everything.
 GLOBAL: tuple[KernelParameter, ...] = (
-    declare("folded", 1.0, 0.02, 2.0, "ratio", "Element-wise passes of a convolutional network at inference that folding leaves"),
-    declare("dense", 1.0, 0.3, 4.0, "ratio", "Dense convolutions over implicit products of the curves"),
+    declare("folded", 1.0, 0.02, 1.2, "ratio", "Element-wise passes of a convolutional network at inference that folding leaves"),
     declare("grouped", 1.0, 0.3, 8.0, "ratio", "Grouped convolutions over batched products"),
     declare("depthwise", 1.0, 0.3, 8.0, "ratio", "Depthwise convolutions over streaming their operands"),
-    declare("backward", 2.5, 1.0, 4.0, "ratio", "Element-wise work of the backward pass over that of the forward"),
+    declare("backward", 2.2, 1.0, 3.0, "ratio", "Element-wise work of the backward pass over that of the forward"),
     declare("reduce", 0.6, 0.05, 3.0, "ratio", "Gradient reduction that does not hide behind the backward pass"),
 )
 POWER = 3.0
@@ -66,7 +69,7 @@ def prior_of(name: str, key: str, prior: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Values by name: PER_FRAMEWORK, ``width`` of one width of numbers, and GLOBAL; numbers, or float64[n] of one stack a row."""
+    """Values by name: PER_FRAMEWORK, PER_WIDTH, PER_NUMBERS and GLOBAL; numbers, or float64[n] of one stack a row."""
 
     name: str
     values: Mapping[str, Any]
@@ -108,6 +111,7 @@ def stack_for(calibration: Calibration, framework: str, generation: str, precisi
         others = () if here else RELATIVES.get(generation, ())
         stated = fitted.get(f"stack.{p.name}.{width}.{generation}", {}).get("value", _WIDTHS.get(f"{width}.{generation}"))
         values[p.name] = value(p, [f"{width}.{g}" for g in others]) if stated is None else float(stated)
+    values |= {p.name: value(p, [width]) for p in PER_NUMBERS}
     values |= {p.name: value(p, ["any"]) for p in GLOBAL}
     known = f"stack.matrix.{name}" in fitted
     here = any(key.startswith("stack.width.") and key.endswith(f".{generation}") for key in fitted)

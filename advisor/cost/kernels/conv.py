@@ -45,7 +45,7 @@ def parameters(calibration: Calibration, generation: str) -> ConvParameters:
 
 def seconds(
     p: ConvParameters,
-    gemm: Callable[[Any, Any, Any], Floats],
+    gemm: Callable[[Any, Any, Any, float], Floats],
     stream: Callable[[Any], Floats],
     *,
     batch: Any,
@@ -66,9 +66,11 @@ def seconds(
     if groups > 1 and in_channels / groups < 2:
         return p.depthwise * stream(moved)
     inner = in_channels / groups * kernel
+    # A window's pixels overlap with the next one's: each is read from memory once.
+    reuse = max(kernel / (stride * stride), 1.0)
     outer = out_channels / groups
     if groups == 1:
-        return p.gather * gemm(rows, outer, inner)
+        return p.gather * gemm(rows, outer, inner, reuse)
     # One batched product: the groups' rows side by side, each as wide as a group, padded to the matrix unit's narrowest operand.
     wide = max(outer, _NARROWEST)
-    return np.maximum(p.gather * gemm(rows * groups, wide, max(inner, _NARROWEST)), p.gather * stream(moved))
+    return np.maximum(p.gather * gemm(rows * groups, wide, max(inner, _NARROWEST), reuse), p.gather * stream(moved))

@@ -119,9 +119,12 @@ def element_bytes(dtype: str) -> float:
     return 0.5625 if bits == 4 else bits / 8
 
 
-def seconds(p: GemmParameters, m: Any, n: Any, k: Any, dtype: str, *, peak: float, bandwidth: float, units: int, l2: float) -> Floats:
+def seconds(
+    p: GemmParameters, m: Any, n: Any, k: Any, dtype: str, *, peak: float, bandwidth: float, units: int, l2: float, reuse: float = 1.0
+) -> Floats:
     """Return seconds of (m x k) by (k x n); arguments broadcast; 0 s where a size is 0. ``peak`` in FLOP/s of the whole device.
 
+    ``reuse``: how often an element of the left operand appears in it (an implicit product reads each pixel once, uses it often).
     Equal shapes are priced once, so a hundred thousand plans cost no more than their distinct shapes.
     """
     m_, n_, k_ = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (m, n, k)))
@@ -130,18 +133,26 @@ def seconds(p: GemmParameters, m: Any, n: Any, k: Any, dtype: str, *, peak: floa
     distinct, back = _distinct(rows)
     name = dtype_class(dtype)
     values = tuple(p.by_class[name].items())
-    times = _remembered(values, distinct.tobytes(), name, element_bytes(dtype), peak, bandwidth, units, l2)
+    times = _remembered(values, distinct.tobytes(), name, element_bytes(dtype), peak, bandwidth, units, l2, reuse)
     times = np.where((distinct > 0).all(axis=0), times, 0.0)
     return times[back].reshape(shape)
 
 
 @lru_cache(maxsize=512)
 def _remembered(
-    values: tuple[tuple[str, float], ...], sizes: bytes, name: str, element: float, peak: float, bandwidth: float, units: int, l2: float
+    values: tuple[tuple[str, float], ...],
+    sizes: bytes,
+    name: str,
+    element: float,
+    peak: float,
+    bandwidth: float,
+    units: int,
+    l2: float,
+    reuse: float,
 ) -> Floats:
     """Return ``formula``: plans that differ in framework, quantization or placement ask for the same products again and again."""
     rows = np.frombuffer(sizes, dtype=np.float64).reshape(3, -1)
-    times = formula(dict(values), rows, name, element, peak=peak, bandwidth=bandwidth, units=units, l2=l2)
+    times = formula(dict(values), rows, name, element, peak=peak, bandwidth=bandwidth, units=units, l2=l2, reuse=reuse)
     times.setflags(write=False)
     return times
 
@@ -159,7 +170,16 @@ def _distinct(rows: Floats) -> tuple[Floats, npt.NDArray[np.intp]]:
 
 
 def formula(
-    v: Mapping[str, float], sizes: Floats, name: str, element: float, *, peak: float, bandwidth: float, units: int, l2: float
+    v: Mapping[str, float],
+    sizes: Floats,
+    name: str,
+    element: float,
+    *,
+    peak: float,
+    bandwidth: float,
+    units: int,
+    l2: float,
+    reuse: float = 1.0,
 ) -> Floats:
     """Return seconds of float64[3, n] sizes (m, n, k), all above 0, with the values ``v`` of library class ``name``."""
     bm, bn, slices, limit = _menu(name)
@@ -169,13 +189,13 @@ def formula(
     waves = v["wave"] * np.ceil(grid) + (1.0 - v["wave"]) * np.maximum(grid, 1.0)
     compute = waves * (2.0 * bm * bn * (depth + v["ramp"])) * (units / (peak * v["ceiling"]))
     feed = waves * (np.minimum(bm, m) + np.minimum(bn, n)) * depth * (element * units / (v["feed"] * bandwidth))
-    moved = (m * k + k * n) * element + 2.0 * m * n
+    moved = (m * k / reuse + k * n) * element + 2.0 * m * n
     kept = np.clip(1.0 - moved / (v["keep"] * l2), 0.0, 1.0)
     partial = np.where(slices > 1, 8.0 * slices * m * n / (3.0 * bandwidth), 0.0)
     stream = moved / (bandwidth * v["stream"] * (1.0 + v["cached"] * kept)) + partial
     power = v["overlap"]
     joined = (compute**power + feed**power + stream**power) ** (1.0 / power)
     joined = joined + np.where(slices > 1, v["join"], 0.0) + v["step"] * depth
-    joined = joined + v["cast"] * m * k * element / bandwidth + v["tile_s"] * waves
+    joined = joined + v["cast"] * m * k / reuse * element / bandwidth + v["tile_s"] * waves
     best: Floats = np.where(m <= limit, joined, np.inf).min(axis=1)
     return v["start"] + best / (v["sustained"] + (1.0 - v["sustained"]) / (1.0 + best / v["settle"]))
