@@ -31,23 +31,23 @@ def _skipped(initial: float, gain: float, seed: int, threads: int) -> int:
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Tanh(), torch.nn.Linear(128, 10)).half()
     master = [p.detach().float().clone() for p in model.parameters()]
     x, y = torch.randn(64, 64).half(), torch.randint(0, 10, (64,))
-    scaler = torch.amp.GradScaler("cpu", init_scale=initial, growth_interval=GROWTH_INTERVAL)
+    scale, since = initial, 0
     skipped = 0
     for _ in range(STEPS):
         model.zero_grad()
         loss = gain * torch.nn.functional.cross_entropy(model(x).float(), y)
-        scaler.scale(loss).backward()
+        (loss * scale).backward()
         gradients = [p.grad.float() for p in model.parameters() if p.grad is not None]
         overflow = not all(bool(torch.isfinite(g).all()) for g in gradients)
         skipped += overflow
-        scale = scaler.get_scale()
         with torch.no_grad():
             if not overflow:
                 for weight, p, g in zip(master, model.parameters(), gradients, strict=True):
                     weight -= 0.05 / gain * g / scale
                     p.copy_(weight.half())
-        # The scaler's own update needs an optimizer's inspection; the rule is its: halve on overflow, else grow after the interval.
-        scaler = torch.amp.GradScaler("cpu", init_scale=scale / 2 if overflow else scale, growth_interval=GROWTH_INTERVAL)
+        # The rule of torch.amp.GradScaler: halve on an overflow, double after so many steps without one.
+        since = 0 if overflow else since + 1
+        scale = scale / 2 if overflow else scale * (2 if since and since % GROWTH_INTERVAL == 0 else 1)
     return skipped
 
 

@@ -1,6 +1,6 @@
 """What the cost model predicts, with its interval: a quantity of one plan, or its ratio between two.
 
-Parameters: ``quantity`` (throughput, memory, energy, mfu, latency, communication), ``cases`` (each ``label``, ``model``, ``hardware`` and
+Parameters: ``quantity`` (throughput, memory, states, energy, mfu, latency), ``cases`` (each ``label``, ``model``, ``hardware`` and
 the options of ``advisor estimate``), ``a`` and ``b`` (``plan`` and what else differs from the case), ``scale`` for a quantity alone,
 ``devices_total: true`` multiplies memory by the devices of the plan.
 
@@ -18,6 +18,9 @@ from advisor.errors import AdvisorError
 
 #: From the 80 % interval that estimates carry to 95 %, both of a normal distribution.
 FROM_80_TO_95 = 1.9600 / 1.2816
+
+#: What a parameter costs in memory as long as it is trained.
+STATES = ("weights", "gradients", "optimizer_states")
 
 FIELDS = {
     "throughput": "throughput",
@@ -51,11 +54,11 @@ def _side(parameters: Mapping[str, Any], case: Mapping[str, Any], name: str, con
     document = context.estimate(str(merged["model"]), plan, str(merged["hardware"]), question)
     estimate = document["estimate"]
     quantity = parameters["quantity"]
-    if quantity == "communication":
-        seconds = math.fsum(value for part, value in estimate["time_parts_s"].items() if "comm" in part)
-        found = None if seconds <= 0 else {"value": seconds, "low": seconds, "high": seconds}
-    elif quantity == "latency":
+    if quantity == "latency":
         found = estimate["latency_s"] or estimate["step_time_s"]
+    elif quantity == "states":
+        total = math.fsum(estimate["memory_parts_bytes"][part] for part in STATES)
+        found = {"value": total, "low": total, "high": total}
     else:
         found = estimate[FIELDS[quantity]]
     if found is None:

@@ -1,7 +1,8 @@
 """A quantity that is no timing (bytes, counts, errors), determined by a child process that prints it.
 
 Parameters: ``child`` (a module of ``advisor.claims.children``), ``arguments`` (handed to it), ``label``, ``limit_s``. The child reads its
-arguments as JSON and prints one object: ``{"settings": [{"label", "value" or "samples", "detail"}]}`` or ``{"lacks": "..."}``.
+arguments as JSON and prints one object: ``{"lacks": "..."}``, or ``{"settings": [...]}``, each with ``label``, ``value`` (perhaps ``low``
+and ``high``) or ``samples``, and ``detail``.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
         Setting(
             label=str(item.get("label") or parameters.get("label") or name),
             value=item.get("value"),
+            low=item.get("low"),
+            high=item.get("high"),
             samples=tuple(item.get("samples") or ()),
             detail=item.get("detail") or {},
         )
