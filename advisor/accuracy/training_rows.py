@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from advisor.model.records import Model
 from advisor.plan.records import Plan, Workload
 from advisor.plan.table import PlanTable
 
-Chooser = Callable[[Model, Workload, Platform, Calibration], Plan | None]
+#: Chooses a plan as a recommendation would, with some of its fields fixed.
+Chooser = Callable[[Model, Workload, Platform, Calibration, Mapping[str, Any] | None], Plan | None]
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | Non
             continue
         plan, assumed = found.plan, found.plan is None
         if plan is None and choose is not None and found.model.transformer is not None:
-            plan = choose(found.model, found.workload, found.platform, calibration)
+            plan = _chosen(found, choose, calibration)
         if plan is None:
             done.skipped.append((row, "the layout is not stated" if choose is None else "the layout is not stated and no plan fits"))
             continue
@@ -70,6 +72,17 @@ def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | Non
         done.assumed.append(assumed)
     done.terms = _terms(done.described, done.plans, calibration)
     return done
+
+
+def _chosen(d: Described, choose: Chooser, calibration: Calibration) -> Plan | None:
+    """Return the plan a recommendation would choose, in the precision the table states where some framework offers it there."""
+    stated = d.row.get("precision", "")
+    if stated:
+        precision = software.precision_of(stated, "", d.platform.profile.dense_tflops)
+        plan = choose(d.model, d.workload, d.platform, calibration, {"precision": precision})
+        if plan is not None:
+            return plan
+    return choose(d.model, d.workload, d.platform, calibration, None)
 
 
 def _that_fits(d: Described, plan: Plan, calibration: Calibration) -> Plan:

@@ -96,6 +96,8 @@ _MEGATRON_2021: Final = Traits(
     overlap_gradients=0.0,
     overlap_parameters=0.0,
     logit_passes_bytes=48.0,
+    # 16-bit logits, their fp32 copy, the shifted copy and its exponential exist together (vocab_parallel_cross_entropy).
+    logit_kept_bytes=14.0,
     gradient_bytes=2.0,
 )
 _DEEPSPEED: Final = Traits(

@@ -23,7 +23,7 @@ OUTSIDE = ("allocator_reserve", "context", "communicators")
 
 
 #: Share of the allocated bytes that fragmentation costs even when memory is short.
-TIGHT_RESERVE = 0.04
+TIGHT_RESERVE = 0.06
 
 
 @dataclass(frozen=True, slots=True)
