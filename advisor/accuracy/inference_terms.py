@@ -13,8 +13,8 @@ from advisor.accuracy.inference_queries import InferenceQuery
 from advisor.cost.calibration import Calibration
 from advisor.cost.curves import curves_for
 from advisor.cost.engines import Engine
-from advisor.cost.inference import Terms, compose, numbers_of, terms_of
 from advisor.cost.inference_memory import kv_cache_bytes, weight_bytes
+from advisor.cost.inference_terms import Terms, compose, numbers_of, terms_of
 from advisor.units import GIB
 
 Floats = npt.NDArray[np.float64]

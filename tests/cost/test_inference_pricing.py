@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.cost.inference import numbers_of, price_inference
+from advisor.cost.inference import price_inference
+from advisor.cost.inference_terms import numbers_of
 from advisor.cost.price import PricedTable
 from advisor.hardware import load
 from advisor.hardware.platform import Platform
