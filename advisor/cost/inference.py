@@ -3,7 +3,8 @@
 A decoder reads the prompt in one pass and then makes one token a step; the cache it reads grows, so a step is priced at its mean
 length. Encoders, vision and convolutional models are one pass. Tensor parallelism divides products and adds two all-reduces a layer;
 pipeline parallelism cuts the batch into as many parts as stages, so a step reads all weights at a smaller batch and hands activations
-on. Serving at a concurrency is a batch of that size; a request rate bounds it from below by Little's law.
+on. Serving at a concurrency is a batch of that size; at a request rate, places in the batch
+are a queue's servers (see ``queueing``), and the wait is part of the latency and of the first token.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from advisor.cost.forward import Numbers
 from advisor.cost.inference_memory import inference_memory
 from advisor.cost.inference_terms import compose, first_token, numbers_of, terms_of
 from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.queueing import waiting_s
 from advisor.cost.stacks import stack_for
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
@@ -40,8 +42,10 @@ CAUSES: Mapping[str, str] = {
     "communication": "communication",
     "launch": "launch",
     "engine": "launch",
+    "queue": "input",
 }
-PARTS = tuple(CAUSES)
+#: Parts every latency has; a queue only where requests arrive at a rate.
+PARTS = tuple(name for name in CAUSES if name != "queue")
 
 
 def price_inference(model: Model, workload: Workload, platform: Platform, plans: PlanTable, calibration: Calibration) -> PricedTable:
@@ -85,13 +89,18 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         if curves.local is not None:
             used.extend(curves.local.measurements)
     time = sum(parts.values(), start=np.zeros(n))
+    replicas, devices = plans.ints("dp"), plans.ints("devices")
+    samples = batch * replicas / np.maximum(time, 1e-12)
+    if workload.request_rate:
+        # No more is served than arrives; what cannot be served waits.
+        samples = np.minimum(samples, workload.request_rate)
+        parts["queue"] = waiting_s(time, batch * replicas, workload.request_rate)
+        time, ttft = time + parts["queue"], ttft + parts["queue"]
     held = inference_memory(model, plans, prompt + output, calibration)
     total = sum(held.values(), start=np.zeros(n))
     limit = float(platform.memory_bytes) if platform.memory_bytes else None
-    replicas, devices = plans.ints("dp"), plans.ints("devices")
-    made = batch * replicas * (output if output > 0 else 1.0)
     generates = model.kind in ("decoder", "encoder-decoder") and output > 0
-    busy = (time - parts["launch"] - parts["engine"] - parts["communication"]) / np.maximum(time, 1e-12)
+    busy = (time - parts["launch"] - parts["engine"] - parts["communication"] - parts.get("queue", 0.0)) / np.maximum(time, 1e-12)
     return PricedTable(
         time_s=time,
         time_parts=parts,
@@ -99,9 +108,9 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         memory_parts=held,
         memory_limit_bytes=limit,
         fits=np.ones(n, dtype=bool) if limit is None else total <= limit,
-        throughput=made / time,
+        throughput=samples * (output if generates else 1.0),
         throughput_unit="tokens/s" if generates else ("images/s" if model.sample == "image" else "sequences/s"),
-        tokens_per_s_per_device=(made if generates else batch * replicas * prompt) / time / devices,
+        tokens_per_s_per_device=samples * (output if generates else prompt) / devices,
         mfu=flops / time / (peak * plans.ints("tp") * plans.ints("pp")),
         ttft_s=ttft if generates else None,
         tpot_s=(time - ttft) / max(output - 1.0, 1.0) if generates and output > 1 else None,

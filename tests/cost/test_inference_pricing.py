@@ -138,5 +138,23 @@ def test_dynamic_int8_leaves_attention_and_activations_at_the_plans_precision() 
     assert numbers_of("fp8", "none").other == "bf16"
 
 
+def test_requests_wait_longer_the_faster_they_come() -> None:
+    platform, table = platform_for(parse_spec("1xa100-sxm4-80gb")), PlanTable.of([plan(micro_batch=16)])
+    given = {"seq_len": 512, "input_len": 512, "output_len": 128}
+    free = price_inference(model("llama-3-8b"), Workload(task="serve", **given), platform, table, load_calibration())
+    most = 16 / free.time_s[0]
+    waits = []
+    for share in (0.1, 0.6, 0.95, 2.0):
+        priced = price_inference(
+            model("llama-3-8b"), Workload(task="serve", request_rate=share * most, **given), platform, table, load_calibration()
+        )
+        assert priced.time_s[0] == pytest.approx(sum(column[0] for column in priced.time_parts.values()))
+        assert priced.throughput[0] == pytest.approx(min(share, 1.0) * most * 128)
+        assert np.isfinite(priced.ttft_s[0])  # type: ignore[index]
+        waits.append(float(priced.time_parts["queue"][0]))
+    assert waits == sorted(waits)
+    assert waits[0] < 0.01 * free.time_s[0] < waits[-1]
+
+
 def test_an_empty_table_is_priced() -> None:
     assert len(price()) == 0
