@@ -46,6 +46,7 @@ _TRAIT_COLUMNS = (
     "overlap_expert",
     "balanced_context",
     "selective_products",
+    "selective_kept",
     "working_gradient_bytes",
     "bucket_bytes",
     "gathers_once",
@@ -89,7 +90,11 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
         device["bandwidth"][rows] = curves.memory_bytes_per_s * curves.stream.efficiency
         device["peak"][rows] = curves.peak(key["precision"])
         device["power"][rows] = power_share(platform.profile, curves)
-        fusion[rows] = FUSIONS.index(traits.fusion)
+        # XLA folds element-wise work into products on TPUs; on other devices it compiles kernels of its own for it.
+        fused = "compiled" if traits.fusion == "xla" and platform.profile.target != "tpu" else traits.fusion
+        if fused != traits.fusion:
+            traits_table["overlap_tensor"][rows] = 0.0
+        fusion[rows] = FUSIONS.index(fused)
         generation[rows] = GENERATIONS.index(curves.generation) if curves.generation in GENERATIONS else 0
     if curves is None:
         curves = curves_for(platform, "torch", calibration)

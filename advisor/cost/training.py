@@ -92,7 +92,7 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
     forward = kernel["gemm_forward"] + kernel["attention_forward"] + kernel["elementwise_forward"]
     backward = kernel["gemm_backward"] + kernel["attention_backward"] + kernel["elementwise_backward"]
     # Selective: the attention core again where it keeps scores, element-wise work again where it does not.
-    core = np.where(t.unfused > 0, kernel["attention_forward"], kernel["elementwise_forward"])
+    core = np.where((t.unfused > 0) | (t.selective_kept >= 1.0), kernel["attention_forward"], kernel["elementwise_forward"])
     again = t.recompute_full * forward + t.recompute_selective * (core + t.selective_products * kernel["gemm_forward"])
     tensor_f, tensor_b = _tensor(t, k, kernel, comm)
     context_f, context_b = _context(t, k, kernel, comm)
@@ -217,7 +217,9 @@ def _schedule(t: Terms, k: Calibration, stage: dict[str, Floats], comm: _Network
 def _once_a_step(t: Terms, k: Calibration, parts: dict[str, Floats], stage: dict[str, Floats], comm: _Network) -> None:
     """Add gradient reduction, gathered updates, optimizer and fixed costs to ``parts``."""
     gamma = k["contention"]
-    gradient = beside(stage["last_backward"], comm("gradient"), t.overlap_gradients, gamma)
+    # Gradients that are sharded while weights are not (ZeRO-2) are reduced after every micro-batch.
+    times = np.where((t.sharded_gradients > 0) & (t.sharded_weights == 0), t.grad_accumulation, 1.0)
+    gradient = times * beside(stage["last_backward"], comm("gradient"), t.overlap_gradients, gamma)
     update = beside(stage["first_forward"], comm("update"), t.overlap_parameters, gamma)
     once = (t.gathers_once > 0) & (t.pp > 1)
     late = np.where((t.reduces_each_micro_batch > 0) & ~once, 0.0, comm("scatter")) + comm("replica") + np.where(once, comm("gather"), 0.0)

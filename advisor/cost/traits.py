@@ -78,6 +78,9 @@ class Traits:
     overlap_expert: float = 0.0
     balanced_context: bool = True
     """Whether context-parallel ranks get equal shares of the causal triangle."""
+    selective_kept: float = 1.0
+    """Share of a layer's kept activations that selective recomputation keeps where attention is fused (Megatron repeats the attention
+    core only; torch keeps every other product; MaxText's ``minimal`` keeps all products)."""
     selective_products: float = 0.0
     """Share of the forward products that selective recomputation repeats (torch checkpoints every other one; Megatron none)."""
     step_traffic_bytes: float = 8.0
@@ -120,6 +123,7 @@ _TORCH: Final = Traits(
     pads_vocab=False,
     balanced_context=False,
     selective_products=0.45,
+    selective_kept=0.43,
     stored_weight_bytes=4.0,
     master_bytes=0.0,
     kernels_forward=40.0,
@@ -147,6 +151,7 @@ _XLA: Final = replace(
     logit_kept_bytes=8.0,
     balanced_context=True,
     selective_products=0.0,
+    selective_kept=0.7,
 )
 
 #: Sources: Megatron-LM and Megatron-Core (``--overlap-grad-reduce``, ``--overlap-param-gather``, ``gradient_accumulation_fusion``),

@@ -119,8 +119,8 @@ def test_more_work_is_never_faster(plan: Plan) -> None:
 
 def test_a_table_is_priced_as_its_rows_are() -> None:
     rows = [
-        Plan(framework="megatron", execution="eager", precision="bf16", micro_batch=m, grad_accumulation=BATCH // dp // m, global_batch=BATCH,
-             dp=dp, tp=tp, pp=pp, devices=16)
+        Plan(framework="megatron", execution="eager", precision="bf16", micro_batch=m, grad_accumulation=BATCH // dp // m,
+             global_batch=BATCH, dp=dp, tp=tp, pp=pp, devices=16)
         for m in (1, 2)
         for dp, tp, pp in ((16, 1, 1), (8, 2, 1), (2, 4, 2), (4, 1, 4))
     ]  # fmt: skip

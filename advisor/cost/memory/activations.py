@@ -16,9 +16,6 @@ from advisor.plan.records import Workload
 
 Floats = npt.NDArray[np.float64]
 
-#: What torch's per-operator selective checkpointing keeps of a layer: every other matrix product and the attention output.
-_SELECTIVE_FUSED = 0.43
-
 
 def kept_columns(model: Model, workload: Workload, c: dict[str, Floats]) -> dict[str, Floats]:
     """Return bytes per device and micro-batch, float64[n].
@@ -42,7 +39,7 @@ def kept_columns(model: Model, workload: Workload, c: dict[str, Floats]) -> dict
             edges[block.section] = edges[block.section] + kept
     hidden = float(model.transformer.hidden) if model.transformer is not None else 0.0
     entry = per_token * workload.seq_len * hidden * width / np.where(c["sequence_parallel"] > 0, c["tp"], 1.0)
-    selective = np.where(c["unfused"] > 0, whole, np.maximum(_SELECTIVE_FUSED * whole, entry))
+    selective = np.where(c["unfused"] > 0, whole, np.maximum(c["selective_kept"] * whole, entry))
     plan = np.where(c["recompute_full"] > 0, entry, np.where(c["recompute_selective"] > 0, selective, whole + scores))
     return {
         "kept_layer": whole + scores,
