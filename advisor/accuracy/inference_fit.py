@@ -7,7 +7,7 @@ column that tells them apart was not published) and are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,3 @@ def fit_section(rows: Iterable[Row], calibration: Calibration, source: str = "db
         "sigma": {},
         "provenance": {"rows": str(len(queries)), "source": source, "groups": groups, "command": "advisor calibrate --kind inference"},
     }
-
-
-Fitter = Callable[[Iterable[Row], Calibration], dict[str, Any]]
