@@ -45,7 +45,7 @@ def fit(
     weights: Floats,
     calibration: Calibration,
     *,
-    scale: float = 0.06,
+    scale: float = 0.04,
     prior_weight: float = 1.0,
     max_evaluations: int = 60,
 ) -> Fitted:
