@@ -1,8 +1,12 @@
-"""Networks that claims name, as the measuring child describes them."""
+"""What claims name: networks as the measuring child describes them, and variations of its backends."""
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Any
+
+VARIANT = "variant:"
 
 
 def _encoder(layers: int, hidden: int, heads: int) -> dict[str, Any]:
@@ -31,3 +35,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "gpt-mini": {"kind": "decoder", "layers": 4, "hidden": 256, "heads": 4, "ffn_hidden": 1024, "vocab": 2048, "max_seq": 256},
     "gpt-small": {"kind": "decoder", "layers": 6, "hidden": 384, "heads": 6, "ffn_hidden": 1536, "vocab": 4096, "max_seq": 512},
 }
+
+
+def backend_of(name: str) -> str:
+    """Return a backend as the measuring child takes it: ``variant:NAME`` is the file of that name in ``microbench/variants``."""
+    if not name.startswith(VARIANT):
+        return name
+    spec = importlib.util.find_spec("microbench")
+    folder = Path(next(iter(spec.submodule_search_locations or ()))) if spec is not None else Path()
+    return str(folder / "variants" / f"{name.removeprefix(VARIANT)}.py")

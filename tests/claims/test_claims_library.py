@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.claims.library import all_claims, experiments, read_claims, shipped
-from advisor.claims.networks import NETWORKS
+from advisor.claims.networks import NETWORKS, backend_of
 from advisor.errors import AdvisorError
 from advisor.results.published import KINDS
 
@@ -42,6 +42,8 @@ def test_what_tests_name_exists() -> None:
             for side in (test.parameters.get("a"), test.parameters.get("b"), *test.parameters.get("cases", ())):
                 name = (side or {}).get("network")
                 assert name is None or name in NETWORKS, (claim.id, name)
+                backend = backend_of((side or {}).get("backend") or "")
+                assert not backend.endswith(".py") or Path(backend).is_file(), (claim.id, backend)
             if "child" in test.parameters:
                 assert importlib.util.find_spec(f"advisor.claims.children.{test.parameters['child']}"), claim.id
             if test.experiment == "published":

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import DRIFT
-from advisor.claims.networks import NETWORKS
+from advisor.claims.networks import NETWORKS, backend_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
 from microbench.protocol import Case, Request
 
@@ -46,7 +47,7 @@ def request_of(parameters: Mapping[str, Any], name: str, context: Context, numbe
     side = parameters[name]
     benchmark = str(parameters.get("benchmark") or "model")
     return Request(
-        backend=str(side["backend"]),
+        backend=backend_of(str(side["backend"])),
         device="cpu",
         threads=context.threads,
         cases=tuple(case_of(benchmark, side, shared) for shared in parameters["cases"]),
@@ -122,19 +123,20 @@ def _detail(sides: Mapping[str, list[Line]], pairs: list[tuple[Line, ...]]) -> d
     for name, lines in zip(sides, zip(*pairs, strict=True), strict=True):
         ordered = sorted(_seconds(line) for line in lines)
         detail[name] = {
-            "backend": lines[0]["backend"],
+            "backend": Path(lines[0]["backend"]).stem,
             "version": lines[0]["backend_version"],
             "dtype": lines[0]["dtype"],
             "seconds_a_sample": ordered[len(ordered) // 2],
             "max_error": max((float(line["max_error"]) for line in lines if line["max_error"] is not None), default=None),
             "prepare_s": (lines[0].get("conditions") or {}).get("prepare_s"),
+            "fused_nodes": (lines[0].get("conditions") or {}).get("fused_nodes"),
             "contended": any(line["status"] == "contended" for line in lines),
         }
     return detail
 
 
 def _troubles(sides: Mapping[str, list[Line]]) -> list[str]:
-    return [f"{line['backend']}: {line['reason']}" for lines in sides.values() for line in lines if line["status"] not in USABLE]
+    return [f"{Path(line['backend']).stem}: {line['reason']}" for lines in sides.values() for line in lines if line["status"] not in USABLE]
 
 
 def _round_s(parameters: Mapping[str, Any], name: str) -> float:
