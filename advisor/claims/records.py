@@ -82,8 +82,6 @@ class Outcome:
     settings: tuple[Setting, ...] = ()
     lacks: str | None = None
     drift: float = 0.0
-    of_mean: bool = False
-    """The samples are other workloads, not repeats: the interval is that of their mean, not of one more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

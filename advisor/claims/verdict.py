@@ -2,8 +2,8 @@
 
 Samples are positive numbers, one a round of fresh processes. On the logarithm they are treated as normal, so that the ratio of A to B
 and that of B to A have intervals that are each other's inverse. The spread is estimated from the samples together with a prior drift
-between processes, as in ``advisor.bench.combine`` (Gelman et al., Bayesian Data Analysis, section 2.6), and the interval is where a
-later run lies with 95 %: two runs that are both fair then agree.
+between processes, as in ``advisor.bench.combine`` (Gelman et al., Bayesian Data Analysis, section 2.6); the
+interval is Student's for the mean of the logarithms.
 
 With the claimed band [low, high] and the tolerance t, a number holds the claim where it is
 
@@ -23,8 +23,8 @@ from advisor.bench.combine import PRIOR_ROUNDS, student_t95
 from advisor.claims.records import Claim, Judged, Outcome, Setting, Verdict
 
 
-def sample_interval(samples: Sequence[float], drift: float, *, of_mean: bool = False) -> tuple[float, float, float]:
-    """Return (geometric mean, low, high) of positive ``samples``: the 95 % interval of a later run, or of the mean itself.
+def sample_interval(samples: Sequence[float], drift: float) -> tuple[float, float, float]:
+    """Return (geometric mean, low, high) of positive ``samples`` with the 95 % interval of the mean.
 
     ``drift`` is the prior standard deviation of the logarithm; 0 takes the samples alone (one sample is then a point).
     """
@@ -36,7 +36,7 @@ def sample_interval(samples: Sequence[float], drift: float, *, of_mean: bool = F
     if degrees == 0:
         return samples[0], samples[0], samples[0]
     sigma = math.sqrt((prior * drift**2 + math.fsum((x - mean) ** 2 for x in logs)) / degrees)
-    reach = student_t95(degrees) * sigma * math.sqrt((0 if of_mean else 1) + 1 / n)
+    reach = student_t95(degrees) * sigma / math.sqrt(n)
     return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
 
 
@@ -58,10 +58,10 @@ def judge(claim: Claim, value: float, low: float, high: float) -> Verdict:
     return "confirmed"
 
 
-def judged(claim: Claim, setting: Setting, drift: float, *, of_mean: bool = False) -> Judged:
+def judged(claim: Claim, setting: Setting, drift: float) -> Judged:
     """Return a setting with its number, interval and verdict."""
     if setting.samples:
-        value, low, high = sample_interval(setting.samples, drift, of_mean=of_mean)
+        value, low, high = sample_interval(setting.samples, drift)
     elif setting.value is None:
         raise ValueError(f"setting {setting.label!r} has neither samples nor a value")
     else:
@@ -92,5 +92,5 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict:
 
 def judge_outcome(claim: Claim, outcome: Outcome) -> tuple[Verdict, tuple[Judged, ...]]:
     """Return the verdict of an outcome and its settings, judged."""
-    settings = tuple(judged(claim, setting, outcome.drift, of_mean=outcome.of_mean) for setting in outcome.settings)
+    settings = tuple(judged(claim, setting, outcome.drift) for setting in outcome.settings)
     return overall(setting.verdict for setting in settings), settings

@@ -80,7 +80,7 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
                 detail={"rows": len(ids), "pairs": len(kept)},
             )
         )
-    return Outcome(settings=tuple(settings), drift=DRIFT, of_mean=True)
+    return Outcome(settings=tuple(settings), drift=DRIFT)
 
 
 def _value(ours: Row, theirs: Row | None, parameters: Mapping[str, Any]) -> float:
