@@ -39,7 +39,7 @@ FROM_MICROBENCH = ("microbench.protocol", "microbench.child")
 HEAVY = {"torch", "jax", "onnxruntime", "onnx", "tensorflow", "openvino", "ray", "fastapi", "scipy", "pyarrow", "pandas"}
 
 #: Adapters: they are imported only in a child process that works with the framework of their name (web: only by `advisor serve`).
-ADAPTERS = ("*/importers/_*_child.py", "microbench/networks/*_model.py", "advisor/web/*.py")
+ADAPTERS = ("*/importers/_*_child.py", "microbench/networks/*_model.py", "microbench/backends/_torch_*.py", "advisor/web/*.py")
 
 #: Imports against the direction that are meant, each with its reason.
 EXCEPTIONS = {
