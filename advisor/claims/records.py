@@ -133,13 +133,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What experiments may use: the machine's threads, the time left, and the questions that stand above this part.
+    """What experiments may use: threads, the device as frameworks call it, the time left, and the questions that stand above this part.
 
     ``estimate(model, plan, hardware, question)`` prices a plan, ``recommend(model, hardware, question)`` answers a question; both return
     the documents of the commands of those names.
     """
 
     threads: int
+    device: str
     device_id: str
     end: float
     rounds: int

@@ -171,7 +171,8 @@ def _run_one(claim: Claim, end: float, rounds: int, database_url: str, stored: _
 
     context = Context(
         threads=stored.threads,
-        device_id="cpu0",
+        device=stored.device,
+        device_id=stored.device_id,
         end=end,
         rounds=rounds,
         seed=int(time.time()) % 100_000,
@@ -217,11 +218,13 @@ class _Stored:
 
     def __init__(self, database_url: str) -> None:
         from advisor.results.store import Store
+        from advisor.usecases.bench import _device as chosen_device
         from advisor.usecases.probe import probe
 
         self.machine = probe(save=False)
         self.fingerprint = self.machine.fingerprint
         self.threads = max(1, int(self.machine.host.cpu.usable_cpus or 1))
+        self.device_id, self.device = chosen_device(self.machine, None)
         self.software = _software()
         with Store.open(database_url) as store:
             rows = store.measurements(benchmark=BENCHMARK, machine=self.fingerprint, origin="local")
@@ -262,7 +265,9 @@ class _Keeper:
             self.run_id = self.store.start_run(
                 kind=BENCHMARK, machine_id=machine_id, software=self.stored.software, command=self.command, settings=self.settings
             )
-        document["measurement"] = self.store.add_measurement(self.run_id, measurement(result, document, self.stored.software))
+        document["measurement"] = self.store.add_measurement(
+            self.run_id, measurement(result, document, self.stored.software, self.stored.device_id)
+        )
 
     def finish(self) -> None:
         """Mark the run as come to its end."""
@@ -270,13 +275,13 @@ class _Keeper:
             self.store.finish_run(self.run_id)
 
 
-def measurement(result: Result, document: Mapping[str, Any], software: Mapping[str, str]) -> dict[str, Any]:
+def measurement(result: Result, document: Mapping[str, Any], software: Mapping[str, str], device_id: str) -> dict[str, Any]:
     """Return a result as a measurement of the benchmark ``claim``: its number is the value, the whole of it stands in the conditions."""
     shown = {name: value for name, value in document.items() if name != "stored"}
     return {
         "benchmark": BENCHMARK,
         "backend": result.basis,
-        "device": "cpu0",
+        "device": device_id,
         "dtype": "none",
         "params": {"claim": result.claim.id},
         "metric": result.claim.metric,

@@ -8,11 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+class Lacks(Exception):  # noqa: N818 - named for what it says
+    """This machine lacks what the child needs; the message says what."""
+
+
 def answer(work: Callable[[Mapping[str, Any]], list[dict[str, Any]]]) -> None:
     """Run ``work`` on the arguments of standard input and print its settings; a missing package is an answer too."""
     arguments = json.load(sys.stdin)
     try:
         document: dict[str, Any] = {"settings": work(arguments)}
+    except Lacks as error:
+        document = {"lacks": str(error)}
     except ImportError as error:
-        document = {"lacks": f"{error.name or error} is not installed (pip install {error.name or ''})".replace(" (pip install )", "")}
+        document = {"lacks": f"{error.name} is not installed" if error.name else str(error)}
     print(json.dumps(document))

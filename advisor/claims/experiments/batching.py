@@ -33,7 +33,7 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
         context.say(f"round {number + 1}: {side['backend']}")
         request = Request(
             backend=str(side["backend"]),
-            device="cpu",
+            device=context.device,
             threads=context.threads,
             cases=cases,
             budget_s=budget,

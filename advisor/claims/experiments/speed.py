@@ -3,7 +3,7 @@
 Parameters: ``a`` and ``b`` (``backend``, ``dtype``, and parameters of the case), ``cases`` (each ``label`` with the parameters both
 sides share), ``benchmark`` (default ``model``), ``quantity``: ``throughput`` gives speed of A over speed of B, ``latency`` seconds of A
 over seconds of B, ``absolute_ms`` milliseconds of A alone (no ``b``), ``error`` the output error of A (no ``b``).
-``round_s`` is what one process may take beside its start.
+``round_s`` is what one process may take beside its start. ``device: cpu`` keeps networks off an accelerator.
 
 One round is one fresh process a side; the side that goes first changes from round to round, so that drift of the machine hits both alike.
 """
@@ -42,13 +42,18 @@ def case_of(benchmark: str, side: Mapping[str, Any], shared: Mapping[str, Any]) 
     return Case(benchmark=benchmark, dtype=str(side.get("dtype") or shared.get("dtype") or "fp32"), params=params)
 
 
+def device_of(benchmark: str, parameters: Mapping[str, Any], context: Context) -> str:
+    """Return what the framework calls the device: this machine's own for networks, unless the claim is about the CPU."""
+    return str(parameters.get("device") or context.device) if benchmark == "model" else "cpu"
+
+
 def request_of(parameters: Mapping[str, Any], name: str, context: Context, number: int, budget_s: float) -> Request:
     """Return what one side's process is asked in round ``number``."""
     side = parameters[name]
     benchmark = str(parameters.get("benchmark") or "model")
     return Request(
         backend=backend_of(str(side["backend"])),
-        device="cpu",
+        device=device_of(benchmark, parameters, context),
         threads=context.threads,
         cases=tuple(case_of(benchmark, side, shared) for shared in parameters["cases"]),
         budget_s=budget_s,
@@ -159,6 +164,6 @@ EXPERIMENT = Experiment(
     basis="measured",
     run=run,
     needs=("a", "cases"),
-    options=("b", "benchmark", "quantity", "round_s"),
+    options=("b", "benchmark", "device", "quantity", "round_s"),
     cost_s=cost_s,
 )
