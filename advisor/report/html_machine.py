@@ -28,7 +28,7 @@ def _object(value: Any) -> Document:
 
 
 def _objects(value: Any) -> list[Document]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
 
 
 def memory_text(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from advisor.report.markup import Markup, h
 
 WIDTH, HEIGHT = 720.0, 400.0
-LEFT, RIGHT, TOP, BOTTOM = 76.0, 16.0, 34.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 26.0, 34.0, 46.0
 #: How many colours tell series apart; further ones share the last.
 COLOURS = 6
 STATIC = Path(__file__).resolve().parent / "static"

@@ -102,6 +102,14 @@ def bars(title: str, rows: Sequence[Mapping[str, Any]], write: Callable[[float],
     return figure(title, f"{len(rows)} bars, the longest {write(top)}", *parts, height=16 + _ROW * len(rows))
 
 
+def _power_of_time(seconds: float) -> str:
+    """Write a tick of a logarithmic axis of time: powers of ten stay powers of ten."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor * 0.999:
+            return f"{seconds / factor:,.6g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def scatter(title: str, points: Sequence[Mapping[str, Any]]) -> Markup | None:
     """Return predicted against measured seconds, both logarithmic, with the line of equality and factors of 1.25 around it."""
     points = [p for p in points if (p["measured"] or 0) > 0 and (p["predicted"] or 0) > 0]
@@ -110,7 +118,7 @@ def scatter(title: str, points: Sequence[Mapping[str, Any]]) -> Markup | None:
     low, high = log_range([value for p in points for value in (p["measured"], p["predicted"])])
     x = Scale(low=low, high=high, start=LEFT, end=WIDTH - RIGHT, log=True)
     y = Scale(low=low, high=high, start=HEIGHT + 120 - BOTTOM, end=TOP, log=True)
-    parts = axes(x, y, x_title="measured", y_title="predicted", x_text=format_seconds, y_text=format_seconds)
+    parts = axes(x, y, x_title="measured", y_title="predicted", x_text=_power_of_time, y_text=_power_of_time)
     band = [(low, low * 1.25), (high / 1.25, high), (high, high), (high, high / 1.25), (low * 1.25, low), (low, low)]
     parts.append(h("polygon", h("title", "within 25 %"), points=" ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in band), class_="band"))
     parts.append(_line(x, y, (low, low), (high, high), "equal", "predicted = measured"))

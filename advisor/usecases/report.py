@@ -77,5 +77,6 @@ def write_file(path: Path, text: str) -> int:
         part.replace(path)
         return path.stat().st_size
     except OSError as error:
-        part.unlink(missing_ok=True)
+        if part.parent.is_dir():
+            part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror}", "name a file in a folder that can be written") from error

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
@@ -46,6 +48,7 @@ def create_app(options: ServeOptions) -> FastAPI:
         lifespan=lifespan,
         redirect_slashes=False,
     )
+    app.openapi = lambda: _description(app)  # type: ignore[method-assign]
     app.state.metrics = Metrics()
     app.state.submissions = RateLimit(options.submissions_per_minute)
     app.state.questions = RateLimit(options.questions_per_minute)
@@ -77,6 +80,15 @@ def allowed_hosts(options: ServeOptions) -> tuple[str, ...]:
     return (*LOOPBACK, options.host, *options.allowed_hosts)
 
 
+def _description(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document with the one way to authenticate."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        made.setdefault("components", {})["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
 def _handlers(app: FastAPI) -> None:
     @app.middleware("http")
     async def counted(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -101,10 +113,16 @@ def _handlers(app: FastAPI) -> None:
         code = {404: "NO-SUCH-PAGE", 405: "METHOD"}.get(error.status_code, "HTTP")
         return failure(request, HttpError(error.status_code, code, str(error.detail), headers=dict(error.headers or {})))
 
+    @app.exception_handler(Exception)
+    def unexpected(request: Request, error: Exception) -> Response:
+        # The server logs the traceback; the client learns only that it is not its fault.
+        return failure(request, HttpError(500, "INTERNAL", "the server failed to answer this"))
+
 
 def failure(request: Request, error: AdvisorError) -> Response:
     """Return an error as JSON, or as a page to a browser that asked for one."""
-    status, headers, document = status_of(error), headers_of(error), document_of(error)
+    status = status_of(error, in_path=bool(request.path_params))
+    headers, document = headers_of(error), document_of(error)
     is_page = request.method in ("GET", "HEAD") and not request.url.path.endswith((".json", ".svg")) and not wants_json(request)
     if is_page and "text/html" in request.headers.get("accept", ""):
         return page(request, "error.html", status=status, headers=headers, d=document["error"], status_code=status)

@@ -21,8 +21,11 @@ class HttpError(AdvisorError):
         self.headers = headers or {}
 
 
-def status_of(error: AdvisorError) -> int:
-    """Return the status for an expected failure. A database that cannot be reached is the only one that is the server's own."""
+def status_of(error: AdvisorError, *, in_path: bool = False) -> int:
+    """Return the status for an expected failure; ``in_path``: the address itself names something, which is not found where it is unknown.
+
+    A database that cannot be reached is the only failure that is the server's own.
+    """
     if isinstance(error, HttpError):
         return error.status
     if isinstance(error, BusyError):
@@ -32,9 +35,7 @@ def status_of(error: AdvisorError) -> int:
     if isinstance(error, DatabaseError):
         return 400 if error.code == "DB-NEWER" else 503
     if isinstance(error, UnknownName):
-        return (
-            404 if error.code in ("UNKNOWN-MACHINE", "UNKNOWN-MEASUREMENT", "UNKNOWN-HARDWARE", "UNKNOWN-RECORD", "UNKNOWN-CLAIM") else 400
-        )
+        return 404 if in_path or error.code == "UNKNOWN-RECORD" else 400
     if isinstance(error, EnvironmentLacks):
         return 422
     return 400

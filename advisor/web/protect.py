@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import OrderedDict
@@ -41,7 +42,10 @@ class Protection:
             return
         headers = dict(scope["headers"])
         if "*" not in self.allowed and host_name(headers.get(b"host", b"").decode("latin-1")) not in self.allowed:
-            await _misdirected(send)
+            await _refuse(send, 421, "WRONG-HOST", "this server does not answer to that name", "advisor serve --allow-host NAME")
+            return
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            await _refuse(send, 400, "NUL", "a NUL character is part of no name")
             return
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
@@ -64,15 +68,15 @@ def host_name(header: str) -> str:
     return text.rpartition(":")[0] if text.count(":") == 1 else text
 
 
-async def _misdirected(send: Send) -> None:
-    message = "this server does not answer to that name"
-    body = f'{{"error": {{"code": "WRONG-HOST", "message": "{message}", "hint": "advisor serve --allow-host NAME"}}}}'.encode()
-    headers = [
+async def _refuse(send: Send, status: int, code: str, message: str, hint: str | None = None) -> None:
+    body = json.dumps({"error": {"code": code, "message": message, "hint": hint}}).encode()
+    own = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", POLICY.encode()),
     ]
-    await send({"type": "http.response.start", "status": 421, "headers": headers})
+    headers = [*own, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -17,6 +17,7 @@ from advisor.errors import UsageError
 from advisor.usecases import submit as submissions
 from advisor.usecases import tokens
 from advisor.usecases.serve import Service
+from advisor.usecases.submission_records import MAX_RECORDS
 from advisor.web.errors import HttpError
 from advisor.web.render import json_answer, service_of
 
@@ -233,7 +234,7 @@ def decode_lines(body: bytes) -> list[Any]:
     for number, line in enumerate(body.splitlines(), 1):
         if not line.strip():
             continue
-        if len(found) > submissions.MAX_RECORDS:
+        if len(found) > MAX_RECORDS:
             break
         try:
             found.append(msgspec.json.decode(line))
