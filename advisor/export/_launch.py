@@ -53,7 +53,8 @@ def check_torchrun(text: str, answer: Answer, program: str) -> tuple[list[str], 
     problems = _world(words[1:at], answer)
     if find_spec("torch") is None:
         return words[at + 1 :], [], problems
-    refused = _parsed(tuple(words[1 : at + 1]))
+    # The program's own name does not matter to the parser: one name serves all formats.
+    refused = _parsed((*words[1:at], "train.py"))
     return words[at + 1 :], [PARSER], [*problems, *([refused] if refused else [])]
 
 

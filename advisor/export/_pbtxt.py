@@ -43,41 +43,40 @@ def _scalar(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True) if isinstance(value, str) else str(value)
 
 
-_TOKEN = re.compile(
-    r"""\s+|\#[^\n]*|(?P<token>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][\w.]*|-?[\d.]+(?:[eE][-+]?\d+)?|[{}\[\]:,;<>])"""
+_WORD = re.compile(
+    r"""\s+|\#[^\n]*|(?P<word>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][\w.]*|-?[\d.]+(?:[eE][-+]?\d+)?|[{}\[\]:,;<>])"""
 )
 
 
 @dataclass
 class _Reader:
-    tokens: Sequence[tuple[str, int]]
+    words: Sequence[tuple[str, int]]
     at: int = 0
 
     def peek(self) -> str | None:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else None
+        return self.words[self.at][0] if self.at < len(self.words) else None
 
     def take(self, wanted: str | None = None) -> str:
-        token = self.peek()
-        if token is None or (wanted is not None and token != wanted):
-            line = self.tokens[min(self.at, len(self.tokens) - 1)][1] if self.tokens else 1
-            raise PbtxtError(f"line {line}: {wanted or 'a value'} expected, not {token if token is not None else 'the end'}")
+        word = self.peek()
+        if word is None or (wanted is not None and word != wanted):
+            line = self.words[min(self.at, len(self.words) - 1)][1] if self.words else 1
+            raise PbtxtError(f"line {line}: {wanted or 'a value'} expected, not {word if word is not None else 'the end'}")
         self.at += 1
-        return token
+        return word
 
 
 def parse(text: str) -> Message:
     """Return the fields of ``text``; PbtxtError with the line if it is not in the format."""
-    tokens, at = [], 0
+    words, at = [], 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = _WORD.match(text, at)
         if match is None:
             raise PbtxtError(f"line {text.count(chr(10), 0, at) + 1}: unexpected {text[at]!r}")
-        if match["token"] is not None:
-            tokens.append((match["token"], text.count("\n", 0, at) + 1))
+        if match["word"] is not None:
+            words.append((match["word"], text.count("\n", 0, at) + 1))
         at = match.end()
-    reader = _Reader(tokens)
-    message = _message(reader, None, 0)
-    return message
+    reader = _Reader(words)
+    return _message(reader, None, 0)
 
 
 def _message(reader: _Reader, closing: str | None, depth: int) -> Message:
@@ -87,7 +86,7 @@ def _message(reader: _Reader, closing: str | None, depth: int) -> Message:
     while reader.peek() != closing:
         name = reader.take()
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise PbtxtError(f"line {reader.tokens[reader.at - 1][1]}: a field name expected, not {name}")
+            raise PbtxtError(f"line {reader.words[reader.at - 1][1]}: a field name expected, not {name}")
         found += [(name, value) for value in _values(reader, depth)]
         if reader.peek() in (",", ";"):
             reader.take()
@@ -114,23 +113,23 @@ def _values(reader: _Reader, depth: int) -> list[Any]:
 
 
 def _value(reader: _Reader, depth: int) -> Any:
-    token = reader.take()
-    if token in ("{", "<"):
-        return _message(reader, "}" if token == "{" else ">", depth + 1)
-    if token[0] in "\"'":
-        return json.loads(f'"{token[1:-1]}"') if token[0] == '"' else token[1:-1]
-    if token in ("true", "false"):
-        return token == "true"
-    if re.fullmatch(r"[A-Za-z_][\w.]*", token):
-        return Enum(token)
+    word = reader.take()
+    if word in ("{", "<"):
+        return _message(reader, "}" if word == "{" else ">", depth + 1)
+    if word[0] in "\"'":
+        return json.loads(f'"{word[1:-1]}"') if word[0] == '"' else word[1:-1]
+    if word in ("true", "false"):
+        return word == "true"
+    if re.fullmatch(r"[A-Za-z_][\w.]*", word):
+        return Enum(word)
     try:
-        return int(token)
+        return int(word)
     except ValueError:
         pass
     try:
-        return float(token)
+        return float(word)
     except ValueError as error:
-        raise PbtxtError(f"{token!r} is no value") from error
+        raise PbtxtError(f"{word!r} is no value") from error
 
 
 def problems(message: Message, types: Mapping[str, Mapping[str, str]], kind: str, where: str = "") -> list[str]:

@@ -78,7 +78,7 @@ class Checked:
 class Exporter:
     """A format.
 
-    ``obstacle(answer)`` says why the plan cannot be written in it, or None; ``write`` is called only where it is None and returns the files.
+    ``obstacle(answer)`` says why the plan cannot be written in it, or None; ``write`` is called only where it is None.
     ``check`` judges files of this format (its own or edited ones) for that answer, with the tool's own parser where that is installed
     and our rules for what the parser lets pass. ``targets`` names the tool and the versions the format was written against.
     """

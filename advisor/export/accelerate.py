@@ -19,7 +19,8 @@ _TYPES = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_XPU", "MULTI_HPU",
 #: The transformer layer class that Hugging Face Transformers wraps, by our family.
 _LAYERS = {
     "gpt": "GPT2Block", "opt": "OPTDecoderLayer", "neox": "GPTNeoXLayer", "llama": "LlamaDecoderLayer", "mistral": "MistralDecoderLayer",
-    "falcon": "FalconDecoderLayer", "bert": "BertLayer", "phi": "PhiDecoderLayer", "t5": "T5Block", "mamba": "MambaBlock", "vit": "ViTLayer",
+    "falcon": "FalconDecoderLayer", "bert": "BertLayer", "phi": "PhiDecoderLayer", "t5": "T5Block", "mamba": "MambaBlock",
+    "vit": "ViTLayer",
 }  # fmt: skip
 
 

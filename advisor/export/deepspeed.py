@@ -46,7 +46,7 @@ def check(files: Files, answer: Answer) -> Checked:
     compared = {name: value for name, value in expected.items() if name in _FROM_PLAN}
     problems += _rules.differences(found, compared)
     problems += [f"{name} is on, the plan says {answer.plan.precision}" for name in _PRECISIONS if found.get(name) and name not in expected]
-    return Checked(validators=validators, problems=tuple([*problems, *_command(files["run.sh"], answer), *_rules.arithmetic(answer)]))
+    return Checked(validators=validators, problems=(*problems, *_command(files["run.sh"], answer), *_rules.arithmetic(answer)))
 
 
 _PRECISIONS = ("bf16.enabled", "fp16.enabled")

@@ -16,7 +16,7 @@ _PYTHON = "python:3.11-slim"
 #: Versions the formats were written against, where this machine has not measured the framework.
 _WRITTEN_FOR = {
     "torch": "2.13.0", "jax": "0.10.2", "onnxruntime": "1.32.0", "openvino": "2026.4.1", "deepspeed": "0.19.8", "vllm": "0.33.0",
-    "tensorrt-llm": "1.2.0", "megatron": "0.17.0", "tensorflow": "2.20.0",
+    "tensorrt-llm": "1.2.1", "megatron": "0.19.2", "tensorflow": "2.21.0",
 }  # fmt: skip
 _DISTRIBUTIONS = {"megatron": "megatron-core", "onnxruntime": "onnxruntime", "tensorflow": "tensorflow"}
 #: Images that their makers publish with the engine inside.
@@ -31,7 +31,7 @@ def obstacle(answer: Answer) -> str | None:
     """Return why no image can be described, or None."""
     if answer.plan.framework not in (*_WRITTEN_FOR, *answer.versions):
         return f"no version of {answer.plan.framework} is known here; bring it with its own installer"
-    if answer.target in ("npu", "gaudi", "neuron", "mps"):
+    if answer.target in ("npu", "gaudi", "neuron", "mps", "rocm"):
         return f"images for {answer.target} come from its vendor with a driver inside"
     return None
 
@@ -47,7 +47,7 @@ def _requirement(answer: Answer) -> list[str]:
     """Return pip's arguments for the framework."""
     name, (version, _) = answer.plan.framework, _version(answer)
     if name == "torch":
-        index = {"cpu": "cpu", "rocm": "rocm7.1", "xpu": "xpu"}.get("cpu" if answer.is_cpu else answer.target)
+        index = {"cpu": "cpu", "xpu": "xpu"}.get("cpu" if answer.is_cpu else answer.target)
         # On CUDA the wheels of PyPI carry it; the others have an index of their own (pytorch.org, "Get started").
         return [f"torch=={version}", *([f"--index-url=https://download.pytorch.org/whl/{index}"] if index else [])]
     if name == "jax":
@@ -61,12 +61,11 @@ def _requirement(answer: Answer) -> list[str]:
 def write(answer: Answer) -> Files:
     """Return the Dockerfile; it takes the launch files that lie beside it."""
     name, (version, measured) = answer.plan.framework, _version(answer)
-    notes = [
-        f"{name} {version} is {'the version measured on this machine' if measured else 'what the formats are written against; it is not measured here'}."
-    ]
+    known = "the version measured on this machine" if measured else "what the formats are written against; it is not measured here"
+    notes = [f"{name} {version} is {known}."]
     notes.append("Build it in the folder of the launch files: docker build -t plan . && docker run --rm --ipc=host plan")
-    if not answer.is_cpu and answer.target in ("cuda", "rocm"):
-        notes[-1] = notes[-1].replace("--rm", "--rm --gpus=all" if answer.target == "cuda" else "--rm --device=/dev/kfd --device=/dev/dri")
+    if answer.target == "cuda":
+        notes[-1] = notes[-1].replace("--rm", "--rm --gpus=all")
     lines = ["# syntax=docker/dockerfile:1", header(answer, _TARGETS, *notes).rstrip("\n")]
     if name in _IMAGES:
         lines.append(f"FROM {_IMAGES[name].format(version=version)}")
@@ -108,7 +107,7 @@ def check(files: Files, answer: Answer) -> Checked:
         if word.upper() == "FROM" and (not re.search(r":[\w.-]+", rest) or rest.split()[0].endswith(":latest")):
             problems.append(f"FROM {rest} names no version")
     problems += _pins(words, answer)
-    return Checked(validators=("our Dockerfile rules",), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=("our Dockerfile rules",), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _exec_form(word: str, rest: str) -> list[str]:

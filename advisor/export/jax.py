@@ -98,7 +98,7 @@ def check(files: Files, answer: Answer) -> Checked:
     if not problems and find_spec("jax") is not None and answer.plan.devices <= _MOST_FAKE_DEVICES:
         validators.insert(0, f"JAX on {answer.plan.devices} fake devices")
         problems += _traced(source, answer.plan.devices)
-    return Checked(validators=tuple(validators), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=tuple(validators), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _divisible(answer: Answer) -> list[str]:

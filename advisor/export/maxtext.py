@@ -136,7 +136,7 @@ def check(files: Files, answer: Answer) -> Checked:
         problems.append(f"the parallelisms multiply to {product}, the plan has {answer.plan.devices} devices")
     free = {"steps", "dataset_type"}
     problems += _rules.differences(found, {name: value for name, value in overrides(answer).items() if name not in free})
-    return Checked(validators=validators, problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=validators, problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _value(text: str) -> Any:

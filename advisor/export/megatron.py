@@ -127,7 +127,8 @@ def write(answer: Answer) -> Files:
         words.append(f"--{name}" if value is None else f"--{name}={value}")
     # Without one queue, communication of tensor parallelism does not overlap as it should (Megatron-LM's own launch scripts).
     one_queue = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" if answer.plan.tp > 1 and "use-megatron-fsdp" not in flags_of(answer) else ""
-    body = f'cd "${{MEGATRON:?set MEGATRON to your checkout of Megatron-LM}}"\n{one_queue}exec {command([*words, Raw(chr(34) + "$@" + chr(34))])}'
+    words.append(Raw('"$@"'))
+    body = f'cd "${{MEGATRON:?set MEGATRON to your checkout of Megatron-LM}}"\n{one_queue}exec {command(words)}'
     note = "Trains on mock data: put --data-path, --tokenizer-type and your --save in the place of --mock-data."
     return {"run.sh": script(answer, _TARGETS, body, note, *launch_notes(answer))}
 
@@ -143,7 +144,7 @@ def check(files: Files, answer: Answer) -> Checked:
         problems += _rules.differences(found, {name: value for name, value in expected.items() if name in _FROM_PLAN})
         problems += [f"{name} is given, the plan says no" for name in sorted(_SWITCHES & found.keys() - expected.keys())]
         problems += _arithmetic(found, answer)
-    return Checked(validators=(*validators, flags.title, "our rules"), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=(*validators, flags.title, "our rules"), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 _SWITCHES = {"bf16", "fp16", "fp8-format", "sequence-parallel", "use-distributed-optimizer", "use-megatron-fsdp", "recompute-granularity"}
@@ -171,9 +172,8 @@ def _arithmetic(found: dict[str, str | None], answer: Answer) -> list[str]:
         problems.append(f"the global batch is not a multiple of micro-batch {number('micro-batch-size')} · dp {data}")
     if number("num-layers") % pp:
         problems.append(f"{number('num-layers')} layers cannot be divided by pp {pp}")
-    for name in ("num-attention-heads", "num-query-groups"):
-        if number(name, tp) % tp:
-            problems.append(f"{name} {number(name)} cannot be divided by tp {tp}")
+    heads = [name for name in ("num-attention-heads", "num-query-groups") if number(name, tp) % tp]
+    problems += [f"{name} {number(name)} cannot be divided by tp {tp}" for name in heads]
     if "sequence-parallel" in found and tp == 1:
         problems.append("sequence-parallel needs tp above 1")
     if number("seq-length", 2 * cp) % (2 * cp if cp > 1 else 1):

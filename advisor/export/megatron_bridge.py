@@ -136,7 +136,7 @@ def check(files: Files, answer: Answer) -> Checked:
         problems += _rules.differences(found, {name: value for name, value in overrides(answer).items() if name not in free})
         if not any(word.startswith(("--recipe", "--model")) for word in words):
             problems.append("run.sh names no recipe")
-    return Checked(validators=(*validators, fields.title, "our rules"), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=(*validators, fields.title, "our rules"), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 EXPORTER = Exporter(

@@ -134,7 +134,7 @@ def check(files: Files, answer: Answer) -> Checked:
             validators.insert(0, "an onnxruntime session")
             problems += _session(found)
         problems += _rules.differences(found["OPTIONS"], {"intra_op_num_threads": max(1, answer.plan.threads)})
-    return Checked(validators=tuple(validators), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=tuple(validators), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _shapes(found: dict[str, Any]) -> list[str]:

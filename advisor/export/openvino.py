@@ -94,7 +94,7 @@ def check(files: Files, answer: Answer) -> Checked:
     if find_spec("openvino") is not None and answer.is_cpu:
         validators.insert(0, "OpenVINO's CPU plug-in")
         problems += _compiled(found)
-    return Checked(validators=tuple(validators), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=tuple(validators), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _values(found: dict[str, Any]) -> list[str]:
@@ -105,9 +105,8 @@ def _values(found: dict[str, Any]) -> list[str]:
         value = str(found.get(name, "0"))
         if not value.isdigit() and not (name == "NUM_STREAMS" and value == "AUTO"):
             problems.append(f"{name} is a count, not {found[name]!r}")
-    for name in ("ENABLE_CPU_PINNING", "ENABLE_HYPER_THREADING"):
-        if found.get(name, "YES") not in ("YES", "NO", True, False):
-            problems.append(f"{name} is YES or NO, not {found[name]!r}")
+    switches = [n for n in ("ENABLE_CPU_PINNING", "ENABLE_HYPER_THREADING") if found.get(n, "YES") not in ("YES", "NO", True, False)]
+    problems += [f"{name} is YES or NO, not {found[name]!r}" for name in switches]
     if found.get("INFERENCE_PRECISION_HINT", "f32") not in _PRECISIONS.values():
         problems.append(f"INFERENCE_PRECISION_HINT is one of f32, bf16, f16, not {found['INFERENCE_PRECISION_HINT']!r}")
     return problems

@@ -100,7 +100,7 @@ def check(files: Files, answer: Answer) -> Checked:
             problems.append("run.sh does not start trtllm-serve")
     except ValueError as error:
         problems.append(f"run.sh: {error}")
-    return Checked(validators=validators, problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=validators, problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _values(found: dict[str, Any]) -> list[str]:

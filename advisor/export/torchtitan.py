@@ -31,19 +31,19 @@ MODELS: Mapping[str, tuple[str, str]] = {
 
 #: Fields of ParallelismConfig, TrainingConfig and CompileConfig (torchtitan/config/configs.py, 0.3.0).
 FIELDS: Mapping[str, frozenset[str]] = {
-    "parallelism": frozenset(
-        "data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward enable_fsdp_symm_mem tensor_parallel_degree "
-        "enable_sequence_parallel spmd_backend pipeline_parallel_degree module_fqns_per_model_part "
-        "pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers pipeline_parallel_layers_per_stage "
-        "pipeline_parallel_schedule pipeline_parallel_schedule_csv pipeline_parallel_microbatch_size context_parallel_degree "
-        "context_parallel_load_balancer context_parallel_ptrr_mask_key expert_parallel_degree".split()
-    ),
-    "training": frozenset(
-        "local_batch_size global_batch_size seq_len max_norm steps enable_cpu_offload disable_cuda_graphs dtype mixed_precision_param "
-        "mixed_precision_reduce gc_freq gc_debug".split()
-    ),
-    "compile": frozenset("enable enable_async_tensor_parallel components backend".split()),
-}
+    "parallelism": frozenset({
+        "data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward", "enable_fsdp_symm_mem",
+        "tensor_parallel_degree", "enable_sequence_parallel", "spmd_backend", "pipeline_parallel_degree", "module_fqns_per_model_part",
+        "pipeline_parallel_first_stage_less_layers", "pipeline_parallel_last_stage_less_layers", "pipeline_parallel_layers_per_stage",
+        "pipeline_parallel_schedule", "pipeline_parallel_schedule_csv", "pipeline_parallel_microbatch_size", "context_parallel_degree",
+        "context_parallel_load_balancer", "context_parallel_ptrr_mask_key", "expert_parallel_degree",
+    }),
+    "training": frozenset({
+        "local_batch_size", "global_batch_size", "seq_len", "max_norm", "steps", "enable_cpu_offload", "disable_cuda_graphs", "dtype",
+        "mixed_precision_param", "mixed_precision_reduce", "gc_freq", "gc_debug",
+    }),
+    "compile": frozenset({"enable", "enable_async_tensor_parallel", "components", "backend"}),
+}  # fmt: skip
 
 
 def obstacle(answer: Answer) -> str | None:
@@ -133,9 +133,7 @@ def check(files: Files, answer: Answer) -> Checked:
             if refused is not None:
                 validators.append("torchtitan's ConfigManager and ParallelDims")
                 problems += refused
-    return Checked(
-        validators=(*validators, "fields of torchtitan 0.3.0", "our rules"), problems=tuple([*problems, *_rules.arithmetic(answer)])
-    )
+    return Checked(validators=(*validators, "fields of torchtitan 0.3.0", "our rules"), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _assigned(source: str) -> tuple[dict[str, Any], list[str]]:

@@ -116,12 +116,12 @@ def check(files: Files, answer: Answer) -> Checked:
     try:
         fields = _pbtxt.parse(text)
     except _pbtxt.PbtxtError as error:
-        return Checked(validators=tuple(validators), problems=tuple([*problems, f"config.pbtxt: {error}"]))
+        return Checked(validators=tuple(validators), problems=(*problems, f"config.pbtxt: {error}"))
     wrong = _pbtxt.problems(fields, _types(), "ModelConfig")
     problems += wrong or _semantics(fields, answer)
     if _is_llm(answer):
         problems += _engine_problems(files[f"{name}/1/model.json"], answer)
-    return Checked(validators=(*validators, "our rules"), problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=(*validators, "our rules"), problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _official(text: str) -> list[str]:

@@ -97,7 +97,7 @@ def check(files: Files, answer: Answer) -> Checked:
     problems += _rules.differences(found, {name: expected[name] for name in ("quantization", "enable-expert-parallel") if name in expected})
     problems += [f"{name} is given, the plan says no" for name in ("quantization",) if found.get(name) and name not in expected]
     problems += _command(files["run.sh"])
-    return Checked(validators=validators, problems=tuple([*problems, *_rules.arithmetic(answer)]))
+    return Checked(validators=validators, problems=(*problems, *_rules.arithmetic(answer)))
 
 
 def _values(found: dict[str, Any], answer: Answer) -> list[str]:
