@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.export._spec import Answer
+from advisor.export._text import one_line
 
 #: Tokens scheduled in one step, unless more sequences run at once: the default of vLLM's and TensorRT-LLM's servers.
 _TOKENS_PER_STEP = 8192
@@ -33,8 +34,11 @@ def tokens_per_step(answer: Answer) -> int:
 
 
 def weights(answer: Answer) -> str:
-    """Return where the weights come from: an id on a model hub where one is known, else the model's name for people to replace."""
-    return answer.hub or str(answer.model["name"])
+    """Return where the weights come from: an id on a model hub where one is known, else the model's name for people to replace.
+
+    One line always: what has a line break is no path that a server could load.
+    """
+    return answer.hub or one_line(str(answer.model["name"]))
 
 
 def weights_note(answer: Answer) -> str:

@@ -111,9 +111,6 @@ def test_jax_trains_over_four_devices_of_the_host(tmp_path: Path) -> None:
     done = run(tmp_path, sys.executable, "train.py", "--steps", "2", env={"XLA_FLAGS": "--xla_force_host_platform_device_count=4"})
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(losses(done.stdout)) == 2
-    alone = run(tmp_path, sys.executable, "train.py", "--steps", "1", env={"XLA_FLAGS": ""})
-    assert alone.returncode == 1
-    assert "the plan is for 4 devices, JAX sees 1" in alone.stderr
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ DAMAGES: list[tuple[str, str, str, Damage, str]] = [
     ("torchrun", "laptop", "train.py", swap("'micro_batch': 8", "'micro_batch': 7"), "micro_batch is 7, the plan says 8"),
     ("torchrun", "laptop", "train.py", swap("def main(", "def main(("), "not valid Python"),
     ("accelerate", "hsdp", "accelerate.yaml", swap("mixed_precision: bf16", "mixed_precision: bf17"), "bf17"),
-    ("accelerate", "hsdp", "accelerate.yaml", swap("fsdp_reshard_after_forward", "fsdp_reshard_after_foward"), "fsdp_reshard_after_foward"),
+    ("accelerate", "hsdp", "accelerate.yaml", swap("fsdp_reshard_after_forward", "fsdp_reshard_foward"), "fsdp_reshard_foward"),
     ("accelerate", "hsdp", "accelerate.yaml", swap("num_processes: 16", "num_processes: 8"), "num_processes is 8"),
     ("accelerate", "hsdp", "accelerate.yaml", swap("dp_shard_size: 8", "dp_shard_size: 4"), "multiply to 8"),
     ("accelerate", "qlora", "accelerate.yaml", swap("distributed_type: DEEPSPEED", "distributed_type: DEEPSPED"), "DEEPSPED"),
