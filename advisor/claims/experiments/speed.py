@@ -17,6 +17,7 @@ from typing import Any
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import DRIFT
+from advisor.claims.experiments._rounds import LEAST, enough
 from advisor.claims.networks import NETWORKS, backend_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
 from microbench.protocol import Case, Request
@@ -62,38 +63,36 @@ def request_of(parameters: Mapping[str, Any], name: str, context: Context, numbe
     )
 
 
-def rounds(parameters: Mapping[str, Any], context: Context) -> dict[str, list[list[Line]]]:
-    """Return, for each side, the lines of each round that both sides came through."""
+def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcome:
+    """Run the comparison and return a setting for each case that both sides measured at least twice."""
     sides = [name for name in ("a", "b") if parameters.get(name)]
     found: dict[str, list[list[Line]]] = {name: [] for name in sides}
-    longest = 0.0
-    for number in range(context.rounds):
-        if number and context.left_s < longest:
-            break
+    outcome, longest, number = Outcome(), 0.0, 0
+    while not enough(claim, outcome, number, context.rounds):
         before = context.left_s
-        lines: dict[str, list[Line]] = {}
+        if number and before < longest:
+            break
         for name in sides if number % 2 == 0 else sides[::-1]:
             budget = max(LEAST_S, min(_round_s(parameters, name), context.left_s / 2))
             context.say(f"round {number + 1}, {name.upper()}: {parameters[name]['backend']}")
-            lines[name] = run_round(request_of(parameters, name, context, number, budget))
-        for name in sides:
-            found[name].append(lines[name])
+            found[name].append(run_round(request_of(parameters, name, context, number, budget)))
         longest = max(longest, before - context.left_s)
-        if all(line["status"] not in USABLE for side in lines.values() for line in side):
+        number += 1
+        outcome = outcome_of(parameters, found)
+        if all(line["status"] not in USABLE for side in sides for line in found[side][-1]):
             break
-    return found
+    return outcome
 
 
-def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcome:
-    """Run the comparison and return a setting for each case that both sides measured."""
-    found = rounds(parameters, context)
+def outcome_of(parameters: Mapping[str, Any], found: Mapping[str, list[list[Line]]]) -> Outcome:
+    """Return the settings of the rounds so far (for each side, the lines of each round), and what kept cases from being one."""
     quantity = parameters.get("quantity", "throughput")
     settings, troubles = [], []
     for index, shared in enumerate(parameters["cases"]):
-        sides = {name: [lines[index] for lines in found[name]] for name in found}
+        sides = {name: [lines[index] for lines in rows] for name, rows in found.items()}
         pairs = [row for row in zip(*sides.values(), strict=True) if all(line["status"] in USABLE for line in row)]
-        if not pairs:
-            troubles += _troubles(sides)
+        if len(pairs) < LEAST:
+            troubles += [f"{shared['label']}: {text}" for text in _troubles(sides) or [f"only {len(pairs)} round of both sides"]]
             continue
         settings.append(
             Setting(
@@ -104,7 +103,7 @@ def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcom
             )
         )
     drift = DRIFT["seconds"] * (math.sqrt(2) if "b" in found else 1.0)
-    return Outcome(settings=tuple(settings), lacks=None if settings else "; ".join(dict.fromkeys(troubles)), drift=drift)
+    return Outcome(settings=tuple(settings), lacks="; ".join(dict.fromkeys(troubles)) or None, drift=drift)
 
 
 def _number(quantity: str, row: tuple[Line, ...]) -> float:
