@@ -19,7 +19,7 @@ FIELDS = (
 )  # fmt: skip
 WHOLE = ("seq", "global_batch", "input_len", "output_len", "concurrency")
 #: Sizes beyond which a question is for the command line: they bound how long one answer takes.
-MOST_DEVICES = 16_384
+MOST_DEVICES = 4_096
 MOST_BATCH = 1 << 17
 MOST_LENGTH = 1 << 21
 #: Answers kept, questions answered at once, and how long the next one waits for its turn.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +47,8 @@ class Service:
         self.accuracy = PublishedAccuracy()
         self.policy = Policy(keep_host_names=options.keep_host_names)
         self.started = time.time()
+        # SQLite has one writer at a time, and those who poll for its lock do not queue: here they do. PostgreSQL needs no turn.
+        self.turn: AbstractContextManager[Any] = nullcontext() if self.store.address.path is None else threading.Lock()
 
     def close(self) -> None:
         """Close the database."""

@@ -87,7 +87,8 @@ async def submit_measurements(request: Request, authorization: Authorization = N
 
     def store() -> dict[str, Any]:
         document = decode_lines(body) if is_lines else decode(body)
-        return submissions.submit(service.store, token, document, key=idempotency_key, body_hash=digest, policy=service.policy)
+        with service.turn:
+            return submissions.submit(service.store, token, document, key=idempotency_key, body_hash=digest, policy=service.policy)
 
     answer = await to_thread.run_sync(store)
     return json_answer(request, answer, status=200 if answer["repeated"] else 201)
