@@ -35,6 +35,8 @@ _VOCABULARY_MULTIPLE = 128
 def obstacle(answer: Answer) -> str | None:
     """Return why no script can be written for the plan, or None."""
     p, m = answer.plan, answer.model
+    if not answer.is_cpu and answer.target not in _DEVICES:
+        return f"the script runs on CPUs and on {', '.join(_DEVICES)} devices, not on {answer.target}"
     if not answer.transformer or m["kind"] == "convolutional":
         return None if m["name"] in TORCHVISION else f"torchvision has no network called {m['name']}, and the script builds transformers"
     if m["kind"] not in ("decoder", "encoder"):
@@ -115,7 +117,7 @@ def _model(answer: Answer) -> dict[str, Any]:
 
 def _constants(answer: Answer) -> str:
     p = answer.plan
-    device, backend = _DEVICES.get(answer.target, ("cpu", "gloo"))
+    device, backend = ("cpu", "gloo") if answer.is_cpu else _DEVICES[answer.target]
     both = settings(answer)
     text = literal("PLAN", both["PLAN"]) + literal("MODEL", both["MODEL"])
     text += f'DEVICE, BACKEND, THREADS = "{device}", "{backend}", {int(p.threads)}\n'

@@ -29,6 +29,8 @@ def obstacle(answer: Answer) -> str | None:
     p = answer.plan
     if not answer.is_training:
         return "Accelerate launches training; `vllm` and `torchrun` answer requests"
+    if answer.target in ("tpu", "neuron"):
+        return f"FSDP2 and DeepSpeed do not run on {answer.target}; `jax` and `maxtext` do on TPUs"
     if p.pp > 1 or p.ep > 1:
         return f"its configuration has no pipeline or expert parallelism (pp {p.pp}, ep {p.ep}); `megatron` has"
     if p.sharding.startswith("zero") or p.offload == "optimizer":

@@ -113,6 +113,10 @@ def test_deepspeed_says_why_it_cannot_split_a_layer() -> None:
     assert "tp 4, pp 2" in str(exporter("deepspeed").obstacle(PLANS["3d"]))
 
 
+def test_no_script_for_a_device_that_torch_does_not_drive() -> None:
+    assert "not on tpu" in str(exporter("torchrun").obstacle(PLANS["pod"]))
+
+
 Damage = Callable[[str], str]
 
 
