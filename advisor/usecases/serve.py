@@ -12,6 +12,7 @@ from typing import Any
 from advisor.errors import EnvironmentLacks
 from advisor.results.store import Store
 from advisor.usecases.ask import Answers
+from advisor.usecases.memory import Memory
 from advisor.usecases.published_accuracy import PublishedAccuracy
 from advisor.usecases.submit import Policy
 
@@ -45,6 +46,7 @@ class Service:
         self.store = Store.open(options.database_url)
         self.answers = Answers(options.database_url)
         self.accuracy = PublishedAccuracy()
+        self.memory = Memory()
         self.policy = Policy(keep_host_names=options.keep_host_names)
         self.started = time.time()
         # SQLite has one writer at a time, and those who poll for its lock do not queue: here they do. PostgreSQL needs no turn.

@@ -21,7 +21,8 @@ MOST_BARS = 40
 
 def compare(service: ServiceDep, wanted: FiltersDep, by: By = "class") -> Document:
     """Best, median and spread of one benchmark (default: gemm), by device, framework, version …"""
-    return browse.compare(service.store, replace(wanted, limit=200), by)
+    filters = replace(wanted, limit=200)
+    return service.memory.get(("compare", filters, by), lambda: browse.compare(service.store, filters, by))  # type: ignore[no-any-return]
 
 
 def draw(d: Document) -> list[tuple[str, Any]]:

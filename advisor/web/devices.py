@@ -27,7 +27,7 @@ def devices(
 
 def device(service: ServiceDep, profile: Profile) -> Document:
     """One device or system: its sheet with sources, its roofline, what was measured best, and its history."""
-    return browse.device(service.store, profile)
+    return service.memory.get(("device", profile), lambda: browse.device(service.store, profile))  # type: ignore[no-any-return]
 
 
 def draw_roofline(d: Document) -> Any:
@@ -55,13 +55,13 @@ twin_routes(router, "/devices", devices, "devices.html")
 @router.get("/devices/{profile}/roofline.svg", tags=["pictures"], response_class=Response)
 def device_roofline(request: Request, service: ServiceDep, profile: Profile) -> Response:
     """A device's roofline, as a picture."""
-    return svg_answer(request, draw_roofline(browse.device(service.store, profile)), "roofline")
+    return svg_answer(request, draw_roofline(device(service, profile)), "roofline")
 
 
 @router.get("/devices/{profile}/history.svg", tags=["pictures"], response_class=Response)
 def device_history(request: Request, service: ServiceDep, profile: Profile) -> Response:
     """A device's best GEMM rate by month, as a picture."""
-    return svg_answer(request, draw_history(browse.device(service.store, profile)), "history")
+    return svg_answer(request, draw_history(device(service, profile)), "history")
 
 
 twin_routes(router, "/devices/{profile}", device, "device.html", lambda d: {"roofline": draw_roofline(d), "history": draw_history(d)})

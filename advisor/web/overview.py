@@ -12,7 +12,7 @@ router = APIRouter()
 
 def overview(service: ServiceDep) -> Document:
     """What the database holds, and its newest runs."""
-    return browse.home(service.store)
+    return service.memory.get("home", lambda: browse.home(service.store))  # type: ignore[no-any-return]
 
 
 twin_routes(router, "/", overview, "overview.html")
