@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor.cost.uncertainty import Z_80
 from advisor.plan.legal import Context
 from advisor.plan.records import Plan
 from advisor.plan.table import Array, PlanTable
 from advisor.search.families import family_codes
-from advisor.search.objective import constraints, knee_mask, scores
-from advisor.search.space import context_for, enumerate_plans
+from advisor.search.objective import SOFT, constraints, knee_mask, scores
+from advisor.search.space import Grid, context_for, enumerate_plans
+from advisor.search.verified import low_precision_mask, unverified_mask
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration
@@ -37,6 +39,10 @@ class Ranking:
     score: Array
     constraints: Mapping[str, Array]
     feasible: Array
+    possible: Array
+    """bool[n]: plans that keep every constraint but the soft ones (``objective.SOFT``)."""
+    unverified: Array
+    """bool[n]: plans in eight bits or fewer whose gain nothing measured supports (``verified``)."""
     order: Array
     family_names: tuple[str, ...]
     families: Array
@@ -64,27 +70,38 @@ def rank(
     fixed: Mapping[str, Any] | None = None,
     *,
     offload: bool = True,
+    grid: Grid = "full",
 ) -> Ranking:
-    """Return the whole legal space of a question, priced and ordered. Ties in score go to the simpler plan, deterministically."""
+    """Return the whole legal space of a question, priced and ordered. Ties in score go to the simpler plan, deterministically.
+
+    ``grid`` says how densely an open batch is swept (see ``space.batches``).
+    """
     from advisor.cost.price import price
 
     context = context_for(model, workload, platform)
-    plans = enumerate_plans(context, fixed, offload=offload)
+    plans = enumerate_plans(context, fixed, offload=offload, grid=grid)
     priced = price(model, workload, platform, plans, calibration)
-    return order_plans(context, plans, priced)
+    return order_plans(context, plans, priced, unverified_mask(model, workload, platform, plans, priced, calibration))
 
 
-def order_plans(context: Context, plans: PlanTable, priced: PricedTable) -> Ranking:
+def order_plans(context: Context, plans: PlanTable, priced: PricedTable, unverified: Array) -> Ranking:
     """Return a priced table as a Ranking."""
     workload = context.workload
     score = scores(plans, priced, workload)
     broken = constraints(plans, priced, workload)
-    feasible = np.isfinite(score)
-    for values in broken.values():
-        feasible &= values <= 0
+    possible = np.isfinite(score)
+    for name, values in broken.items():
+        if name not in SOFT:
+            possible &= values <= 0
+    feasible = possible.copy()
+    for name in SOFT:
+        if name in broken:
+            feasible &= broken[name] <= 0
     names, codes = family_codes(plans, workload)
-    rows = np.flatnonzero(feasible & knee_mask(plans, score, feasible, workload))
+    pool = _sure_pool(plans, priced, score, feasible, unverified)
+    rows = np.flatnonzero(feasible & knee_mask(plans, score, pool, workload))
     order = rows[np.lexsort((*simplicity(plans, rows), score[rows]))]
+    order = _answer_first(plans, priced, score, order, order[pool[order]])
     return Ranking(
         context=context,
         plans=plans,
@@ -92,10 +109,49 @@ def order_plans(context: Context, plans: PlanTable, priced: PricedTable) -> Rank
         score=score,
         constraints=broken,
         feasible=feasible,
+        possible=possible,
+        unverified=unverified,
         order=order,
         family_names=names,
         families=codes,
     )
+
+
+#: Plans within this of the best are one to the model and to any stopwatch: the one that is easiest to run goes first.
+SAME = 0.005
+
+
+def _sure_pool(plans: PlanTable, priced: PricedTable, score: Array, feasible: Array, unverified: Array) -> Array:
+    """Return bool[n]: the plans among which the answer is chosen.
+
+    All feasible ones, unless the best is in eight bits or fewer on the word of the data sheet alone and its gain over the best in 16
+    bits or more lies inside the interval of the prediction: then that gain is no reason, and only the latter stand to choice.
+    """
+    if not (feasible & unverified).any():
+        return feasible
+    best = int(np.flatnonzero(feasible)[np.argmin(score[feasible])])
+    plain = feasible & ~low_precision_mask(plans)
+    factor = float(np.exp(Z_80 * priced.sigma_log[best]))
+    return plain if unverified[best] and plain.any() and score[plain].min() <= factor * score[best] else feasible
+
+
+def _answer_first(plans: PlanTable, priced: PricedTable, score: Array, order: Array, pool: Array) -> Array:
+    """Return ``order`` (best first) with the answer in front: of the rows of ``pool`` that are as good as its best, the simplest."""
+    if not len(pool):
+        return order
+    alike = pool[score[pool] <= (1.0 + SAME) * score[pool[0]]]
+    low = low_precision_mask(plans)
+    alike = alike[low[alike] == low[pool[0]]]
+    hosted = ~plans.equals("offload", "none")[alike]
+    first = alike[np.lexsort((score[alike], *simplicity(plans, alike), _tight(priced, alike), hosted))[0]]
+    return np.concatenate([[first], order[order != first]])
+
+
+def _tight(priced: PricedTable, rows: Array) -> Array:
+    """Return bool[n]: rows that leave less than a tenth of the memory free."""
+    if priced.memory_limit_bytes is None:
+        return np.zeros(len(rows), dtype=bool)
+    return np.asarray(priced.memory_bytes[rows] > 0.9 * priced.memory_limit_bytes)
 
 
 def simplicity(plans: PlanTable, rows: Array) -> tuple[Array, ...]:

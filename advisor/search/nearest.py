@@ -39,16 +39,22 @@ def smallest_count(
 
     A lower bound on memory (two bytes a parameter for inference at eight bits at the best, weights alone) skips hopeless counts.
     """
-    least = minimum_bytes(model, workload) / (profile.memory_gib * 2**30) if profile.memory_gib else 1.0
+    floor = minimum_bytes(model, workload) / (profile.memory_gib * 2**30) if profile.memory_gib else 1.0
     for count in COUNTS:
-        if count < least or count > at_most:
+        if count < floor or count > at_most:
             continue
         text = f"{count}x{profile.id}"
         try:
             platform = platform_of(text)
         except UsageError:
             return None  # so many of this product are not sold together: no sheet names a network between its nodes
-        ranking = rank(model, workload, platform, calibration, _without_counts(fixed), offload=False)
+        pinned = _without_counts(fixed)
+        # More sequences only need more memory: where one a device does not fit, and no limit asks for more, nothing does.
+        least = rank(model, workload, platform, calibration, pinned, offload=False, grid="least")
+        if not workload.limits and not len(least.order):
+            continue
+        ranking = rank(model, workload, platform, calibration, pinned, offload=False, grid="coarse")
+        ranking = ranking if len(ranking.order) else least
         if len(ranking.order):
             return text, ranking
     return None
@@ -106,7 +112,7 @@ def _smaller_jobs(
         shorter = replace(workload, seq_len=half, input_len=_half(workload.input_len), output_len=_half(workload.output_len))
         tries.append((f"sequences of {half} instead of {workload.seq_len}", shorter, False))
     for change, job, offload in tries:
-        ranking = rank(model, job, platform, calibration, fixed, offload=offload)
+        ranking = rank(model, job, platform, calibration, fixed, offload=offload, grid="coarse")
         if len(ranking.order):
             row = int(ranking.order[0])
             yield Nearest(change=change, hardware=platform.name, plan=ranking.plans.plan(row), estimate=ranking.priced.estimate(row))

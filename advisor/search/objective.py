@@ -43,13 +43,43 @@ def scores(plans: PlanTable, priced: PricedTable, workload: Workload) -> Array:
 #: Weights in fewer bits than this change what a model says; such a plan is an answer only where nothing else fits.
 SAFE_BITS = 8
 _FEW_BITS = {"int4": 4, "int4-awq": 4, "int4-gptq": 4, "nf4": 4, "fp4": 4}
+#: What a fine-tuning gives up: nothing, most of the weights stay as they are, or those are held in four bits besides.
+_ADAPTER_LEVELS = {"none": 0.0, "lora": 1.0, "qlora": 2.0}
+#: Share of the memory that a plan of a batch of our own choosing leaves free: a run whose lengths vary meets the allocator's cliff
+#: at the brim.
+HEADROOM = 0.08
+#: Constraints that choose among plans that work: a plan that breaks only these runs, but another kind is preferred.
+SOFT = ("weight_bits", "adapter", "headroom_bytes")
 
 
 def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:
     """Return each constraint as float64[n], in its own unit: at most 0 is kept, above 0 is by how much it is broken.
 
-    ``weight_bits`` is broken by plans with four-bit weights where plans with eight or more keep everything else.
+    The ``SOFT`` ones are there only where plans keep them besides all others: ``headroom_bytes`` (8 % of the memory left free, where
+    the batch is ours to choose), ``weight_bits`` (eight bits or more) and ``adapter`` (a fine-tuning trains all weights where they
+    fit the devices, else an adapter, else an adapter on four-bit weights).
     """
+    broken = hard_constraints(plans, priced, workload)
+    kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
+    bits = plans.lookup("quantization", _FEW_BITS, default=float(SAFE_BITS))
+    if bool((kept & (bits >= SAFE_BITS)).any()):
+        broken["weight_bits"] = SAFE_BITS - bits
+        kept &= bits >= SAFE_BITS
+    if workload.task == "finetune" and workload.objective != "memory":
+        level = plans.lookup("adapter", _ADAPTER_LEVELS, default=0.0)
+        resident = kept & plans.equals("offload", "none")
+        if resident.any():
+            broken["adapter"] = level - level[resident].min()
+            kept &= broken["adapter"] <= 0
+    if workload.global_batch is None and priced.memory_limit_bytes is not None:
+        over = np.asarray(priced.memory_bytes - (1.0 - HEADROOM) * priced.memory_limit_bytes, dtype=np.float64)
+        if bool((kept & (over <= 0)).any()):
+            broken["headroom_bytes"] = over
+    return broken
+
+
+def hard_constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:
+    """Return the constraints that a plan must keep to be possible at all: the memory, and the question's own limits."""
     broken: dict[str, Array] = {}
     if priced.memory_limit_bytes is not None:
         over = np.asarray(priced.memory_bytes - priced.memory_limit_bytes, dtype=np.float64)
@@ -69,10 +99,6 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> di
             if values is None:
                 raise UsageError(f"--limit {key} does not apply to this question", code="NO-SUCH-LIMIT")
             broken[key] = values - limit
-    bits = plans.lookup("quantization", _FEW_BITS, default=float(SAFE_BITS))
-    kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
-    if bool((kept & (bits >= SAFE_BITS)).any()):
-        broken["weight_bits"] = SAFE_BITS - bits
     return broken
 
 

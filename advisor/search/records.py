@@ -15,11 +15,12 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One reason with its number: a stable code, a sentence, and the value it rests on."""
+    """One reason with its number: a stable code, a sentence, and the value it rests on; ``detail`` holds further numbers by name."""
 
     code: str
     text: str
     value: float | str | None = None
+    detail: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,10 @@ class Rejected:
     code: str
     text: str
     family: str | None = None
+    binding_constraint: str | None = None
+    """What the memory goes to that is too much: ``memory.state``, ``memory.activations``, ``memory.weights``, ``memory.kv_cache``."""
+    suggestion: str | None = None
+    """A field of the plan that would change it, as ``--fix`` takes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

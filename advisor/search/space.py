@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,13 @@ from advisor.plan.table import INT_COLUMNS, NAME_COLUMNS, PlanTable
 
 #: Batches tried when the question leaves the batch open: doubling, so that the knee is found within a factor of two.
 _OPEN_BATCHES = tuple(2**i for i in range(13))
+#: Accumulations tried then, as multiples of the pipeline stages.
+_OPEN_STEPS = (1, 2, 4, 8, 16, 32)
+#: Tokens of a training step above which no open batch goes: the largest stage of Llama 3 405B (16 M; GPT-3 175B took 3.2 M, 13B 2 M).
+#: A larger batch buys throughput with samples that the training then needs more of.
+_MOST_STEP_TOKENS = 1 << 24
+#: How many open batches are tried: all, few (for an answer beside the answer), or the least (does it fit at all).
+Grid = Literal["full", "coarse", "least"]
 #: Micro-batches above this are never faster: every device is saturated long before (published sweeps end at 64).
 _MICRO_BATCH_LIMIT = 512
 #: LoRA rank when none is fixed: the default of Hugging Face PEFT's examples is 8 to 64; 16 is the usual choice.
@@ -55,11 +62,11 @@ def context_for(model: Model, workload: Workload, platform: Platform) -> Context
     return Context(model, workload, platform, capabilities)
 
 
-def enumerate_plans(context: Context, fixed: Mapping[str, Any] | None = None, *, offload: bool = True) -> PlanTable:
+def enumerate_plans(context: Context, fixed: Mapping[str, Any] | None = None, *, offload: bool = True, grid: Grid = "full") -> PlanTable:
     """Return every legal plan of the question that agrees with ``fixed`` (plan field to value).
 
     UsageError if ``fixed`` names no field of a plan or a value no plan can have. Without ``offload`` only plans that keep
-    everything on the device are returned.
+    everything on the device are returned. ``grid`` thins out the batches where the question leaves the batch open.
     """
     pinned = check_fixed(fixed or {})
     tables: list[PlanTable] = []
@@ -67,7 +74,7 @@ def enumerate_plans(context: Context, fixed: Mapping[str, Any] | None = None, *,
         if pinned.get("framework", name) != name:
             continue
         for capability in capabilities:
-            tables.extend(_capability_plans(name, capability, context, pinned, offload))
+            tables.extend(_capability_plans(name, capability, context, pinned, offload, grid))
     table = PlanTable.concat(tables)
     return table.take(legal_mask(table, context)) if len(table) else table
 
@@ -146,7 +153,7 @@ def degrees(context: Context, can: Capability, devices: int, pinned: Mapping[str
                 yield Degrees(dp=dp, tp=tp, pp=pp, vpp=vpp, cp=cp, ep=ep)
 
 
-def batches(workload: Workload, d: Degrees, pinned: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+def batches(workload: Workload, d: Degrees, pinned: Mapping[str, Any], grid: Grid = "full") -> list[tuple[int, int, int]]:
     """Return the (micro_batch, grad_accumulation, global_batch) triples for a degree assignment.
 
     A stated global batch is split exactly. An open one is swept: for training micro-batch and accumulation over powers of
@@ -163,10 +170,12 @@ def batches(workload: Workload, d: Degrees, pinned: Mapping[str, Any]) -> list[t
             micro = [share]
         triples = [(m, share // m, total) for m in micro]
     elif workload.is_training:
-        steps = sorted({d.pp * s for s in (1, 2, 4, 8, 16, 32)})
-        triples = [(m, a, m * a * d.dp) for m in _OPEN_BATCHES[:8] for a in steps]
+        micros, steps = {"full": (_OPEN_BATCHES[:8], _OPEN_STEPS), "coarse": ((1, 2, 4, 8), (1, 4, 16)), "least": ((1,), (1,))}[grid]
+        every = [(m, d.pp * s, m * d.pp * s * d.dp) for m in micros for s in steps]
+        triples = [t for t in every if t[2] * workload.seq_len <= _MOST_STEP_TOKENS] or every[:1]
     else:
-        triples = [(m, 1, m * d.dp) for m in _OPEN_BATCHES]
+        per_replica = {"full": _OPEN_BATCHES, "coarse": _OPEN_BATCHES[::2], "least": _OPEN_BATCHES[:1]}[grid]
+        triples = [(m, 1, m * d.dp) for m in per_replica]
     keep = [t for t in triples if pinned.get("micro_batch", t[0]) == t[0] and pinned.get("grad_accumulation", t[1]) == t[1]]
     if not keep and "micro_batch" in pinned and total is None:
         m, a = pinned["micro_batch"], pinned.get("grad_accumulation", d.pp)
@@ -178,11 +187,11 @@ def _pin(values: Sequence[Any], pinned: Mapping[str, Any], key: str) -> Sequence
     return [v for v in values if v == pinned[key]] if key in pinned else values
 
 
-def _capability_plans(name: str, can: Capability, c: Context, pinned: Mapping[str, Any], offload: bool) -> Iterator[PlanTable]:
+def _capability_plans(name: str, can: Capability, c: Context, pinned: Mapping[str, Any], offload: bool, grid: Grid) -> Iterator[PlanTable]:
     devices = int(pinned.get("devices", c.platform.devices))
     structure: list[tuple[int, ...]] = []
     for d in degrees(c, can, devices, pinned):
-        for micro, steps, total in batches(c.workload, d, pinned):
+        for micro, steps, total in batches(c.workload, d, pinned, grid):
             if d.vpp == 1 or steps % d.pp == 0:
                 structure.append((micro, steps, total, d.dp, d.tp, d.pp, d.vpp, d.cp, d.ep))
     if not structure:

@@ -75,7 +75,9 @@ def run_study(ranking: Ranking, rows: Sequence[int], seed: int) -> tuple[Study, 
 
     study.optimize(objective, n_trials=len(plans))
     feasible = [t for t in study.trials if bool(ranking.feasible[t.user_attrs["row"]])]
-    best = min(feasible, key=lambda t: (t.value, t.number), default=None)
+    # The score decides; where the ranking prefers a plan that is as good (simpler, or verified), its order does.
+    place = {int(row): index for index, row in enumerate(ranking.order[:MAX_TRIALS])}
+    best = min(feasible, key=lambda t: (place.get(t.user_attrs["row"], MAX_TRIALS), t.value, t.number), default=None)
     return study, None if best is None else int(best.user_attrs["row"])
 
 

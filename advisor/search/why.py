@@ -9,7 +9,9 @@ from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.precision import precision_obstacle
 from advisor.plan.records import Plan, Workload
+from advisor.search.advice import Case, advice
 from advisor.search.records import Candidate, Reason
+from advisor.search.verified import low_precision_mask
 from advisor.units import format_bytes, format_rate, format_seconds
 
 _BOTTLENECK = {
@@ -22,19 +24,20 @@ _BOTTLENECK = {
 }
 
 
-def reasons(
-    model: Model, workload: Workload, platform: Platform, plan: Plan, estimate: Estimate, others: Sequence[Candidate]
-) -> tuple[Reason, ...]:
-    """Return why ``plan`` is the answer; ``others`` are the runners-up in order."""
+def reasons(case: Case, others: Sequence[Candidate]) -> tuple[Reason, ...]:
+    """Return why the plan of ``case`` is the answer; ``others`` are the runners-up in order."""
+    model, workload, platform, plan, estimate = case.model, case.workload, case.platform, case.plan, case.estimate
     found = [
         *_memory(estimate, platform),
         _bottleneck(estimate),
         *_precision(model, platform, plan, workload),
         *_parallelism(platform, plan, others),
-        *_quantization(plan),
+        *_tie(plan, others),
+        *_quantization(case),
         *_recompute(plan, estimate, platform),
-        *_batch(workload, plan),
+        *_batch(case),
         _evidence(estimate),
+        *advice(case),
     ]
     return tuple(found)
 
@@ -67,7 +70,7 @@ def _precision(model: Model, platform: Platform, plan: Plan, workload: Workload)
     elif plan.precision == "fp16":
         text = f"fp16{rate}" + (f", because {bf16}" if bf16 else "")
         if workload.is_training:
-            text += "; needs dynamic loss scaling (initial scale 65536, growth interval 2000)"
+            text += "; needs dynamic loss scaling"
     elif plan.precision == "fp32" and bf16 and not platform.is_cpu:
         text = f"fp32, because {bf16}"
     else:
@@ -75,13 +78,32 @@ def _precision(model: Model, platform: Platform, plan: Plan, workload: Workload)
     return [Reason(code="PRECISION", text=text, value=plan.precision)]
 
 
-def _quantization(plan: Plan) -> list[Reason]:
+def _quantization(case: Case) -> list[Reason]:
+    plan = case.plan
     if plan.quantization == "none":
         return []
     few = plan.quantization.startswith(("int4", "nf4", "fp4"))
     text = f"{plan.quantization} weights" + (", because nothing with eight bits or more fits" if few else "")
+    ranking = case.ranking
+    if ranking is not None and not (ranking.possible & ~low_precision_mask(ranking.plans)).any():
+        text += "" if few else ", because nothing in 16 bits fits"
     text += ": the output changes a little, so check it on your own task (`--fix quantization=none` leaves it out)"
     return [Reason(code="QUANTIZATION", text=text, value=plan.quantization)]
+
+
+def _tie(plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
+    """Say that there is a tie, and how it is broken."""
+    tied = [o for o in others if o.tie]
+    if not tied:
+        return []
+    names = ", ".join(dict.fromkeys(f"{o.family} through {o.plan.framework}" for o in tied[:4]))
+    first = max(tied, key=lambda o: o.ratio)
+    text = (
+        f"a tie within the error of the prediction ({100 * abs(first.ratio - 1.0):.1f} % at most) with {names}; broken by the prediction, and within 0.5 % of it "
+        "by what is easier to run: no offload, memory to spare, fewer kinds of parallelism, eager before compiled, the larger micro-batch. "
+        "Choose by features where you know one of them better"
+    )
+    return [Reason(code="TIE", text=text, value=float(len(tied)))]
 
 
 def _parallelism(platform: Platform, plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
@@ -114,14 +136,22 @@ def _recompute(plan: Plan, estimate: Estimate, platform: Platform) -> list[Reaso
     return [Reason(code="RECOMPUTE", text=text, value=cost)]
 
 
-def _batch(workload: Workload, plan: Plan) -> list[Reason]:
-    if workload.global_batch is not None:
+def _batch(case: Case) -> list[Reason]:
+    if case.workload.global_batch is not None:
         return []
+    if case.workload.objective != "throughput":
+        return [
+            Reason(
+                code="BATCH-CHOSEN",
+                text=f"batch {case.plan.global_batch} is the best for {case.workload.objective}",
+                value=case.plan.global_batch,
+            )
+        ]
     text = (
-        f"batch {plan.global_batch} is the knee: the smallest that reaches 95 % of the best throughput; "
-        "a larger one only costs memory and latency"
+        f"batch {case.plan.global_batch} is the knee: the smallest that reaches 95 % of the best throughput; "
+        "a larger one only costs memory and latency, and fewer updates for the same samples in training"
     )
-    return [Reason(code="BATCH-KNEE", text=text, value=plan.global_batch)]
+    return [Reason(code="BATCH-KNEE", text=text, value=case.plan.global_batch)]
 
 
 _EVIDENCE: Mapping[str, str] = {
@@ -146,7 +176,7 @@ def loses(best: Estimate, other: Estimate, ratio: float, *, tie: bool) -> str:
     names = dict.fromkeys([*other.time_parts_s, *best.time_parts_s])
     grown = {name: other.time_parts_s.get(name, 0.0) - best.time_parts_s.get(name, 0.0) for name in names}
     name = max(grown, key=lambda key: grown[key], default="")
-    text = f"{100 * (ratio - 1):.1f} % worse"
+    text = f"{100 * (ratio - 1):.1f} % worse" if ratio >= 1 else f"{100 * (1 / ratio - 1):.1f} % better by the objective"
     if name and grown[name] > 0:
         text += f": {format_seconds(grown[name])} more {name.replace('_', ' ')}"
     return text

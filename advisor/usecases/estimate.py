@@ -14,8 +14,9 @@ from advisor.cost.records import Estimate
 from advisor.errors import UsageError
 from advisor.plan.records import PLAN_FIELDS, Plan
 from advisor.search.records import Nearest, Reason, Recommendation, plan_id
+from advisor.usecases.answer import what_if
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import rank_question, recommend, what_if
+from advisor.usecases.recommend import rank_question, recommend
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration
@@ -47,15 +48,19 @@ def estimate(request: Request, plan: Mapping[str, Any] | None = None, *, databas
 
     UsageError with every broken rule if no legal plan has these fields.
     """
+    from advisor.search.advice import Case
     from advisor.search.why import reasons
     from advisor.usecases.calibration import load_calibration
+    from advisor.usecases.nearby import nearby
 
     question = resolve(request, database_url)
     calibration = load_calibration()
     fixed = {**request.fixed, **(plan or {})}
     ranking, row = _one_plan(question, fixed, calibration)
     chosen = ranking.plans.plan(row)
+    beside = _beside(question, chosen, calibration)
     value = ranking.priced.estimate(row)
+    case = Case(model=question.model, workload=question.workload, platform=question.platform, plan=chosen, estimate=value, ranking=beside)
     return PlanEstimate(
         assumed={**question.assumed, **({"global_batch": chosen.global_batch} if "global_batch" in question.assumed else {})},
         model=question.model_document(),
@@ -65,9 +70,36 @@ def estimate(request: Request, plan: Mapping[str, Any] | None = None, *, databas
         plan_id=plan_id(question.identity(), chosen),
         plan=chosen,
         estimate=value,
-        why=reasons(question.model, question.workload, question.platform, chosen, value, ()),
+        why=(*reasons(case, ()), *nearby(question, chosen)),
         notes=question.notes,
     )
+
+
+#: Fields in which the plans beside an estimate may differ from it: what a reader would change to relieve its memory or its time.
+_FREE = ("execution", "recompute", "attention", "sharding", "shard_degree", "offload")
+
+
+def _beside(question: Question, plan: Plan, calibration: Calibration) -> Ranking | None:
+    """Return the plans that differ from ``plan`` in how it is run alone (recomputation, attention, sharding, offload, compiling)."""
+    pinned = {name: value for name, value in plan.to_dict().items() if name not in _FREE}
+    found = []
+    for attention in dict.fromkeys((plan.attention, "flash")):
+        try:
+            found.append(rank_question(_with_fixed(question, {**pinned, "attention": attention}), calibration))
+        except UsageError:
+            continue  # this framework or device has no such attention
+    if len(found) < 2:
+        return found[0] if found else None
+    from advisor.cost.price import price
+    from advisor.plan.table import PlanTable
+    from advisor.search.analytic import order_plans
+    from advisor.search.verified import unverified_mask
+
+    plans = PlanTable.concat([r.plans for r in found])
+    context = found[0].context
+    priced = price(context.model, context.workload, context.platform, plans, calibration)
+    doubtful = unverified_mask(context.model, context.workload, context.platform, plans, priced, calibration)
+    return order_plans(context, plans, priced, doubtful)
 
 
 def read_plan(text: str) -> dict[str, Any]:

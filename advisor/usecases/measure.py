@@ -14,7 +14,9 @@ from advisor.trial.records import Trial
 from advisor.units import format_seconds
 from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import build_answer, rank_question, store_answer, summary
+from advisor.usecases.answer import build_answer
+from advisor.usecases.recommend import rank_question, store_answer
+from advisor.usecases.verdict import summary
 
 if TYPE_CHECKING:
     from advisor.search.analytic import Ranking

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.cost.records import Estimate, Interval
+from advisor.search.advice import Case
 from advisor.search.records import Candidate, Reason, Recommendation
 from advisor.search.why import loses, reasons
 from advisor.trial.records import Trial
 from advisor.units import format_seconds
+from advisor.usecases.answer import TIE_MARGIN
 from advisor.usecases.question import Question
-from advisor.usecases.recommend import TIE_MARGIN, summary
+from advisor.usecases.verdict import summary
 
 if TYPE_CHECKING:
     from advisor.bench.children import Line
@@ -75,7 +77,8 @@ def measured_answer(
             )
         )
     q = session.question
-    why = (_measured_reason(good[first], made[0], len(good)), *reasons(q.model, q.workload, q.platform, made[0].plan, made[0].estimate, ()))
+    case = Case(model=q.model, workload=q.workload, platform=q.platform, plan=made[0].plan, estimate=made[0].estimate, ranking=ranking)
+    why = (_measured_reason(good[first], made[0], len(good)), *reasons(case, ()))
     best = replace(made[0], why=why)
     unmeasured = tuple(c for c in answer.alternatives if c.plan_id not in {m.plan_id for m in made})[:2]
     verdict = _verdict(q, best)

@@ -12,6 +12,7 @@ from advisor.plan.records import Workload
 from advisor.search.analytic import Ranking, best_plan, rank
 from advisor.search.objective import KNEE
 from advisor.search.study import run_study
+from advisor.search.verified import low_precision_mask
 from advisor.usecases.calibration import load_calibration
 
 CASES = [
@@ -32,7 +33,12 @@ def test_the_study_finds_the_optimum_of_the_whole_space(name: str, hardware: str
     study, best = run_study(ranking, [int(r) for r in ranking.order[:20]], seed=1)
     assert best == int(ranking.order[0])
     allowed = ranking.feasible & np.isin(np.arange(len(ranking.plans)), ranking.order)
-    assert ranking.score[best] == ranking.score[allowed].min()
+    # Plans within 0.5 % are one plan to any stopwatch (the simplest goes first), and a gain of eight bits that nothing measured supports
+    # and that lies inside the interval is no reason to take it.
+    plain = allowed & ~low_precision_mask(ranking.plans)
+    least = ranking.score[allowed].min()
+    doubtful = bool(ranking.unverified[allowed & (ranking.score == least)].any())
+    assert ranking.score[best] <= 1.005 * (ranking.score[plain].min() if doubtful else least)
     assert len(study.trials) == min(20, len(ranking.order))
     assert study.trials[0].user_attrs["plan"] == ranking.plans.plan(best).to_dict()
     assert all(t.user_attrs["time_parts_s"] for t in study.trials)
@@ -47,9 +53,10 @@ def test_an_open_batch_is_the_knee() -> None:
     ranking = ranking_of("llama-2-7b", "1xa100-sxm4-80gb", Workload(task="infer", seq_len=640, input_len=512, output_len=128))
     chosen = ranking.plans.columns["global_batch"][ranking.order]
     assert len(set(chosen)) == 1
-    best = ranking.score[ranking.feasible].min()
+    pool = ranking.feasible & (~low_precision_mask(ranking.plans) | ~ranking.unverified)
+    best = ranking.score[pool].min()
     assert ranking.score[ranking.order[0]] <= best / KNEE
-    smaller = ranking.feasible & (ranking.plans.columns["global_batch"] < chosen[0])
+    smaller = pool & (ranking.plans.columns["global_batch"] < chosen[0])
     assert ranking.score[smaller].min() > best / KNEE
 
 

@@ -62,7 +62,8 @@ def test_every_family_is_shown_or_refused_with_a_reason(answer: Recommendation) 
 
 
 def test_no_runner_up_beats_the_answer(answer: Recommendation) -> None:
-    assert all(c.ratio >= 1 for c in answer.alternatives)
+    # 0.5 %: as good as the answer, and harder to run.
+    assert all(c.ratio >= 1 / 1.005 for c in answer.alternatives)
     assert all(c.tie == (c.ratio <= 1.03) for c in answer.alternatives)
 
 
