@@ -15,6 +15,21 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+#: Longest message that is shown whole; of a longer one (a name of thousands of letters) the two ends are shown.
+_LONGEST = 1000
+
+
+def error_line(code: str, message: str, hint: str | None = None) -> str:
+    """Return ``error[CODE]: message; hint`` on one line that a terminal can show: line breaks of foreign messages folded, control
+    characters written as escapes, what is too long shortened in the middle."""
+    parts = [_shown(part) for part in (message, hint) if part is not None]
+    return f"error[{code}]: {'; '.join(parts)}"
+
+
+def _shown(text: str) -> str:
+    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(text.split()))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
 
 class AdvisorError(Exception):
     """An expected failure: a stable code, one sentence, and what to do about it."""
@@ -28,9 +43,8 @@ class AdvisorError(Exception):
         self.hint = hint
 
     def line(self) -> str:
-        """Return the one line a user sees; line breaks from foreign messages are folded."""
-        text = self.message if self.hint is None else f"{self.message}; {self.hint}"
-        return f"error[{self.code}]: {' '.join(text.split())}"
+        """Return the one line a user sees."""
+        return error_line(self.code, self.message, self.hint)
 
 
 class UsageError(AdvisorError):

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -27,6 +28,23 @@ def home_dir() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(tempfile.gettempdir()) / f"advisor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+
+
+def user_path(text: str) -> Path:
+    """Return the path that a user typed, ``~`` put in place; the name of a user who is not known stays as it is."""
+    return Path(os.path.expanduser(text))
+
+
+def open_without_waiting(path: Path) -> BinaryIO:
+    """Open a file that a user named for reading. A named pipe that nobody writes into is empty, and does not wait for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if hasattr(os, "set_blocking") and sys.platform != "win32":
+            os.set_blocking(descriptor, True)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def user_data_dir() -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from advisor.errors import UsageError
+from advisor.resources import open_without_waiting
 
 MAX_BYTES = 4 << 20
 
@@ -69,7 +70,7 @@ def read_yaml(path: Path) -> Any:
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     """Return a user's text file; UsageError if it is missing, a folder, over ``limit`` bytes or not UTF-8."""
     try:
-        with path.open("rb") as file:
+        with open_without_waiting(path) as file:
             raw = file.read(limit + 1)
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", code="CANNOT-READ") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, error_line
 
 #: Command, module under advisor.cli, and the line ``advisor --help`` shows; modules load only when their command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -81,7 +82,19 @@ def cli(ctx: click.Context, db: str | None, verbose: bool) -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exits with the contract's statuses and never shows a traceback for an expected failure."""
+    _fill_closed_streams()
     sys.exit(run(args))
+
+
+def _fill_closed_streams() -> None:
+    """Put the null device where the caller closed a standard stream (``>&-``): else the next file opened, the database say, is it."""
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open for as long as the process
 
 
 def run(args: list[str] | None = None) -> int:
@@ -103,18 +116,17 @@ def _run(args: list[str] | None) -> int:
         result: Any = cli.main(args=args, prog_name="advisor", standalone_mode=False)
         sys.stdout.flush()
     except AdvisorError as error:
-        click.echo(error.line(), err=True)
+        _say(error.line())
         return error.exit_status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0
     except click.ClickException as error:
         hint = f"see `{error.ctx.command_path} --help`" if isinstance(error, click.UsageError) and error.ctx else None
-        message = " ".join(error.format_message().split()).rstrip(".")
-        click.echo(f"error[USAGE]: {message}" + (f"; {hint}" if hint else ""), err=True)
+        _say(error_line("USAGE", error.format_message().rstrip().rstrip("."), hint))
         return 2
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _say("interrupted")
         return 130
     except SystemExit as error:
         # Click turns a broken pipe into SystemExit(1) and wraps the stream. The reader (head, less) went away: it had what it wanted.
@@ -122,7 +134,30 @@ def _run(args: list[str] | None) -> int:
             return 0
         return error.code if isinstance(error.code, int) else 1
     except BrokenPipeError:
-        # The same, met while flushing: keep the interpreter from flushing into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The same, met by the console or while flushing.
+        _discard(sys.stdout)
         return 0
+    except OSError as error:
+        # Whatever a command did not foresee: a full disk below standard output, a folder that was deleted, no more files.
+        _discard(sys.stdout)
+        where = f", {error.filename}" if error.filename else ""
+        _say(error_line("SYSTEM", f"{error.strerror or error}{where}", "mend that (space, permissions, limits) and repeat"))
+        return 3
     return result if isinstance(result, int) else 0
+
+
+def _say(line: str) -> None:
+    """Print a line on standard error; where that cannot be written the exit status alone must do."""
+    try:
+        click.echo(line, err=True)
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: Any) -> None:
+    """Let what ``stream`` still holds, and what comes, go to the null device: the interpreter flushes again at its end."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

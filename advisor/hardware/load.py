@@ -25,7 +25,7 @@ from advisor.hardware import records
 from advisor.hardware.names import keys_of, lookup_keys
 from advisor.hardware.records import HardwareProfile, Links, Source, System
 from advisor.hardware.sheets import read_sheet, sheet_files
-from advisor.resources import data_dir, user_data_dir
+from advisor.resources import data_dir, user_data_dir, user_path
 from advisor.yamlio import read_yaml
 
 #: Folders with sheets of the user's own, checked before the shipped ones; separated as PATH is.
@@ -136,7 +136,7 @@ def forget() -> None:
 
 
 def _user_folders() -> tuple[Path, ...]:
-    folders = tuple(Path(part).expanduser() for part in os.environ.get(PROFILE_PATH, "").split(os.pathsep) if part.strip())
+    folders = tuple(user_path(part) for part in os.environ.get(PROFILE_PATH, "").split(os.pathsep) if part.strip())
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{PROFILE_PATH} names {folder}, which is not a folder", code="BAD-PROFILE-PATH")

@@ -12,6 +12,7 @@ from advisor.model.family import Builder, Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.records import Model
 from advisor.plugins import discover
+from advisor.resources import user_path
 
 #: Endings of hub names that leave the sizes as they are.
 _SUFFIX = re.compile(
@@ -64,7 +65,7 @@ def model(name_or_path: str) -> Model:
     looks_like_path = name.startswith((".", "/", "~")) or _FILE.search(name) is not None
     if entry is not None and not looks_like_path:
         return _built(entry.name)
-    path = Path(name).expanduser()
+    path = user_path(name)
     if looks_like_path or _is_folder(path):
         from advisor.model.importers import import_model
 

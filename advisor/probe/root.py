@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from advisor.resources import open_without_waiting
 
 MAX_BYTES = 8 << 20
 
@@ -41,7 +44,10 @@ class Root:
     def text(self, name: str) -> str | None:
         """Return a file's text (undecodable bytes replaced, at most 8 MiB), or None if it cannot be read."""
         try:
-            with self.path(name).open("rb") as file:
+            with open_without_waiting(self.path(name)) as file:
+                # On a recorded machine a device, a pipe or a terminal is nothing to read from: it belongs to this one.
+                if not self.is_live and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return None
                 return file.read(MAX_BYTES).decode("utf-8", "replace")
         except (OSError, ValueError):
             return None
@@ -92,7 +98,7 @@ class Root:
     def denied(self, name: str) -> bool:
         """Tell whether reading fails for want of permission rather than absence."""
         try:
-            with self.path(name).open("rb") as file:
+            with open_without_waiting(self.path(name)) as file:
                 file.read(1)
         except OSError as error:
             return error.errno in (errno.EACCES, errno.EPERM)

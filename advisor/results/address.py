@@ -66,7 +66,12 @@ def _sqlite_address(rest: str, url: str) -> Address:
             "names no file" if path in ("", "/", "/:memory:") else "needs three slashes before a relative path, four before an absolute one"
         )
         raise DatabaseError("DB-URL", f"{url!r} {why}", "write sqlite:///FILE")
-    file = Path(os.path.abspath(os.path.expanduser(path[1:])))
+    try:
+        file = Path(os.path.abspath(os.path.expanduser(path[1:])))
+        str(file).encode("utf-8")
+    except (UnicodeEncodeError, FileNotFoundError) as error:
+        why = "the current folder was deleted" if isinstance(error, FileNotFoundError) else "its name is not UTF-8"
+        raise DatabaseError("DB-FILE", f"cannot open {path[1:]!r}: {why}", "name another with --db sqlite:////FOLDER/FILE") from error
     return Address("sqlite", str(file), path=file)
 
 
@@ -93,6 +98,8 @@ def prepare_file(path: Path, *, create: bool) -> bool:
                     "DB-READONLY", f"cannot create {path}: its folder is not writable", "name another with --db sqlite:///FILE"
                 )
             return True
+        if not path.is_file():
+            raise DatabaseError("DB-FILE", f"{path} is no ordinary file", "name another with --db sqlite:///FILE")
         with path.open("rb") as file:
             header = file.read(len(_SQLITE_HEADER))
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
@@ -123,6 +124,13 @@ def translated(address: Address) -> Iterator[None]:
         raise EnvironmentLacks("NO-PSYCOPG", "PostgreSQL needs the package psycopg", "pip install 'hw-advisor[postgres]'") from error
     except (DBAPIError, PoolTimeout, sqlite3.Error) as error:
         raise database_error(error, address) from error
+    except ValueError as error:
+        # A column that holds neither JSON nor an instant: the row was written by something else, or damaged.
+        if not isinstance(error, json.JSONDecodeError) and "isoformat" not in str(error):
+            raise
+        raise DatabaseError(
+            "DB-CORRUPT", f"{address.shown} holds a value that cannot be read: {error}", "restore a copy made by `advisor db backup`"
+        ) from error
 
 
 def database_error(error: Exception, address: Address) -> DatabaseError:

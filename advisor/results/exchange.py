@@ -10,16 +10,18 @@ reported and never stored. What another database calls ``local`` becomes ``share
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.errors import UsageError
+from advisor.resources import open_without_waiting
 from advisor.results import queries
 from advisor.results.hash import unpack_samples
 from advisor.results.rows import iso, now
@@ -40,6 +42,8 @@ VERSION = 1
 #: Tables whose rows are exported as they are, in the order of their references.
 PLAIN = {"machine": Machine, "environment": SoftwareEnvironment, "device": Device, "run": Run}
 _FETCH = 2_000
+#: Longest line, or document of many lines, that an import reads: a compressed file of a few bytes can hold any length.
+_LONGEST = 64 << 20
 
 
 def export_records(connection: Connection, filters: queries.Filters) -> Iterator[dict[str, Any]]:
@@ -100,7 +104,7 @@ def write_lines(records: Iterable[Mapping[str, Any]], target: Path | IO[str]) ->
         return counts
     part = target.with_name(target.name + ".part")
     try:
-        with _open(part, "wt", compressed=target.suffix == ".gz") as file:
+        with part.open("wb") as raw, _text_of(raw, compressed=target.suffix == ".gz") as file:
             _write(records, file, encode, counts)
         part.replace(target)
     except OSError as error:
@@ -112,8 +116,9 @@ def write_lines(records: Iterable[Mapping[str, Any]], target: Path | IO[str]) ->
     return counts
 
 
-def _open(path: Path, mode: str, *, compressed: bool) -> IO[str]:
-    return cast("IO[str]", gzip.open(path, mode, encoding="utf-8") if compressed else path.open(mode, encoding="utf-8"))
+def _text_of(raw: BinaryIO, *, compressed: bool) -> IO[str]:
+    mode = "rt" if raw.readable() else "wt"
+    return cast("IO[str]", gzip.open(raw, mode, encoding="utf-8") if compressed else io.TextIOWrapper(raw, encoding="utf-8"))
 
 
 def _write(records: Iterable[Mapping[str, Any]], file: IO[str], encode: Any, counts: dict[str, int]) -> None:
@@ -126,7 +131,7 @@ def read_lines(source: Path | IO[str], name: str) -> Iterator[tuple[str, dict[st
     """Yield (place, record) of JSON lines, or of the document of ``advisor bench --json``; raises UsageError where it is neither."""
     try:
         if isinstance(source, Path):
-            with _open(source, "rt", compressed=source.suffix == ".gz") as file:
+            with open_without_waiting(source) as raw, _text_of(raw, compressed=source.suffix == ".gz") as file:
                 yield from _parse(file, name)
         else:
             yield from _parse(source, name)
@@ -137,7 +142,9 @@ def read_lines(source: Path | IO[str], name: str) -> Iterator[tuple[str, dict[st
 
 def _parse(file: IO[str], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     first = True
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), ""), 1):
+        if len(line) > _LONGEST:
+            raise _too_long(f"{name} line {number}")
         if not line.strip():
             continue
         place = f"{name} line {number}"
@@ -145,15 +152,22 @@ def _parse(file: IO[str], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             first = False
             if not _is_json(line):
                 # Not a record a line: the whole may be one document, printed over many lines.
-                yield from _document(line + file.read(), name)
+                rest = file.read(_LONGEST + 1)
+                if len(rest) > _LONGEST:
+                    raise _too_long(name)
+                yield from _document(line + rest, name)
                 return
         yield from _records(_loads(line, place), place)
+
+
+def _too_long(place: str) -> UsageError:
+    return UsageError(f"{place} is longer than {_LONGEST >> 20} Mi characters", "write one record a line", code="TOO-LARGE")
 
 
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -90,6 +90,8 @@ def write_exchange(connection: Connection, filters: Filters, target: Path) -> di
 def read_exchange(source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (place, record) of a file of ``write_exchange``; UsageError where it is another kind of file."""
     pa = _pyarrow()
+    if source.exists() and not source.is_file():
+        raise UsageError(f"cannot read {source}: it is no ordinary file")
     try:
         file = pa.parquet.ParquetFile(source)
         header = (file.schema_arrow.metadata or {}).get(_METADATA)

@@ -24,12 +24,13 @@ from typing import Any, NoReturn
 from advisor.errors import UnknownName, UsageError
 from advisor.model.fields import Fields
 from advisor.model.records import Model
+from advisor.resources import user_path
 from advisor.yamlio import parse_yaml, read_text
 
 
 def read_config(path: str) -> Model:
     """Return the Model of a ``config.json``, of a folder that holds one, or of a YAML description."""
-    file = Path(path).expanduser()
+    file = user_path(path)
     try:
         folder = file.is_dir()
     except (OSError, ValueError) as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from advisor.errors import UsageError
 from advisor.model.importers.captured import capture, to_model
 from advisor.model.records import Model
+from advisor.resources import user_path
 
 _MEMORY_LIMIT = 8 << 30
 #: The format itself holds no more in one file (protobuf); larger models keep their weights beside it.
@@ -15,7 +14,7 @@ _LARGEST_FILE = 2 << 30
 
 def read_onnx(path: str) -> Model:
     """Return the Model of an ``.onnx`` file. Unknown batch sizes are 1, other unknown lengths 128, and the source says so."""
-    file = Path(path).expanduser()
+    file = user_path(path)
     try:
         size = file.stat().st_size if file.is_file() else -1
     except (OSError, ValueError) as error:

@@ -6,11 +6,10 @@ The function takes no arguments and returns the module. The file may define ``ex
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from advisor.errors import UsageError
 from advisor.model.importers.captured import capture, to_model
 from advisor.model.records import Model
+from advisor.resources import user_path
 
 _MEMORY_LIMIT = 16 << 30
 
@@ -18,7 +17,7 @@ _MEMORY_LIMIT = 16 << 30
 def read_torch(path: str) -> Model:
     """Return the Model of a torch module; runs the user's file in a child with a deadline."""
     file, _, function = path.partition(".py:")
-    source = Path(f"{file}.py" if function or path.endswith(":") else path.rstrip(":")).expanduser()
+    source = user_path(f"{file}.py" if function or path.endswith(":") else path.rstrip(":"))
     function = function or "build_model"
     if not function.isidentifier():
         raise UsageError(f"{function!r} is not the name of a function", "write FILE.py:FUNCTION", code="CANNOT-READ")
