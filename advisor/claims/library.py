@@ -102,7 +102,7 @@ def _test(test: Any, where: str, known: Mapping[str, Experiment]) -> ClaimTest:
         raise UsageError(f"{where}: a test has experiment, parameters and perhaps differs", code="BAD-CLAIM")
     name, parameters = test["experiment"], test.get("parameters") or {}
     if name not in known:
-        raise UnknownName("experiment", name, known, "advisor claims list --experiments")
+        raise UnknownName("experiment", name, known, "advisor claims list --json")
     if not isinstance(parameters, dict):
         raise UsageError(f"{where}: parameters of {name} are a mapping", code="BAD-CLAIM")
     kind = known[name]

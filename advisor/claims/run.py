@@ -91,7 +91,7 @@ def _typical(settings: tuple[Judged, ...]) -> Judged:
 def _reason(claim: Claim, verdict: Verdict, head: Finding | None, findings: tuple[Finding, ...]) -> str:
     parts = []
     if claim.premise is not None:
-        parts.append(str(claim.why))
+        return str(claim.why)
     if head is None:
         lacks = "; ".join(dict.fromkeys(finding.lacks for finding in findings if finding.lacks))
         needs = f"needs {claim.needs}" if claim.needs else ""
@@ -104,6 +104,8 @@ def _reason(claim: Claim, verdict: Verdict, head: Finding | None, findings: tupl
     ]
     more = f" and {len(head.settings) - 6} more" if len(head.settings) > 6 else ""
     parts.append(f"{head.basis}: {', '.join(listed)}{more}")
+    if head.lacks:
+        parts.append(f"left out: {head.lacks}")
     if head.differs:
         parts.append(f"not quite the claim: {head.differs}")
     return "; ".join(parts)
