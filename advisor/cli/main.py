@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -83,6 +84,9 @@ def cli(ctx: click.Context, db: str | None, verbose: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exits with the contract's statuses and never shows a traceback for an expected failure."""
     _fill_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to fail
     sys.exit(run(args))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +28,16 @@ def jsonable(value: Any) -> Any:
     return str(value)
 
 
+def json_text(document: dict[str, Any]) -> str:
+    """Return ``document`` as JSON text, in ASCII where standard output holds nothing more."""
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8")
+    return json.dumps(jsonable(document), indent=1, ensure_ascii=not unicode)
+
+
 def emit(document: dict[str, Any], as_json: bool, render: Callable[[dict[str, Any]], None]) -> None:
     """Print ``document`` as the one JSON document of standard output, or hand it to ``render`` for people."""
     if as_json:
-        click.echo(json.dumps(jsonable(document), indent=1, ensure_ascii=False))
+        click.echo(json_text(document))
     else:
         render(document)
 

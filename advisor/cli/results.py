@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import emit, json_option, jsonable
+from advisor.cli.output import emit, json_option, json_text, jsonable
 from advisor.settings import Settings
 
 _FILTERS = (
@@ -169,13 +169,6 @@ def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bo
     except OSError as error:
         raise click.UsageError(f"cannot write {out}: {error.strerror}") from error
     click.echo(f"wrote {out}", err=True)
-
-
-def json_text(document: dict[str, Any]) -> str:
-    """Return the one JSON document."""
-    import json
-
-    return json.dumps(jsonable(document), indent=1, ensure_ascii=False)
 
 
 @command.command("export")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -156,16 +158,16 @@ def test_bug_80_lxcfs_shows_fewer_cpus_in_proc_than_sys_has(machine: Write) -> N
 
 def test_bug_80_a_dead_lxcfs_is_an_error_on_open_and_no_more(machine: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     root = machine({"/sys/devices/system/cpu/online": "0-1", "/proc/meminfo": "MemTotal: 1 kB\n"})
-    from pathlib import Path
+    from advisor.probe import root as door
 
-    real = Path.open
+    real = door.open_without_waiting
 
-    def refuse(self: Path, *args: object, **kwargs: object) -> object:
-        if self.name in ("cpuinfo", "meminfo"):
+    def refuse(path: Path) -> BinaryIO:
+        if path.name in ("cpuinfo", "meminfo"):
             raise OSError(107, "Transport endpoint is not connected")
-        return real(self, *args, **kwargs)  # type: ignore[call-overload]
+        return real(path)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(door, "open_without_waiting", refuse)
     report = read_host(root)
     assert report.host.cpu.logical_cpus == 2
     assert report.host.memory.total_bytes is None
