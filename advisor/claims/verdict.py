@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 from advisor.bench.combine import PRIOR_ROUNDS, student_t95
 from advisor.claims.records import Claim, Judged, Outcome, Setting, Verdict
 
+#: Number of these rules: an answer that was found by others is found anew.
+RULES = 1
 #: Share of the samples that is cut on each side: none of up to four, one of five to nine.
 TRIM = 0.2
 

@@ -101,7 +101,7 @@ def run_claims(
                 continue
             say(f"{number}/{len(order)} {claim.id}")
             result = _run_one(claim, min(end, time.monotonic() + CLAIM_S), rounds, database_url, stored, say)
-            if _cut_short(result):
+            if _cut_short(result, end - time.monotonic(), rounds):
                 left.append(claim.id)
                 continue
             document = {**result.to_dict(), "definition": definition(claim), "stored": False}
@@ -134,10 +134,11 @@ def counts(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def definition(claim: Claim) -> str:
-    """Return a short hash of everything a claim says: a result belongs to the wording it was run with."""
+    """Return a short hash of everything a claim says and of the rules: a result belongs to the wording it was run with."""
+    from advisor.claims.verdict import RULES
     from advisor.results.hash import clean, content_hash
 
-    return content_hash(clean(claim.to_dict()))[:16]
+    return content_hash(clean({**claim.to_dict(), "rules": RULES}))[:16]
 
 
 def prepare() -> dict[str, Any]:
@@ -161,9 +162,14 @@ def _chosen(names: Sequence[str], everything: bool, claims: Mapping[str, Claim])
     return list(claims.values()) if everything else [claims[name] for name in dict.fromkeys(names)]
 
 
-def _cut_short(result: Result) -> bool:
-    """Tell whether a test that measures found no time: the claim is then left for the next run."""
-    return any((finding.lacks or "").startswith("time:") for finding in result.findings)
+def _cut_short(result: Result, left_s: float, rounds: int) -> bool:
+    """Tell whether the budget's end kept the tests that measure from an answer: the claim is then left for the next run."""
+    from advisor.claims.run import cost_s
+
+    measuring = [finding for finding in result.findings if finding.basis == "measured"]
+    answered = any(finding.settings for finding in measuring)
+    late = left_s < cost_s(result.claim, rounds) or any((finding.lacks or "").startswith("time:") for finding in measuring)
+    return bool(measuring) and not answered and late
 
 
 def _run_one(claim: Claim, end: float, rounds: int, database_url: str, stored: _Stored, say: Say) -> Result:
