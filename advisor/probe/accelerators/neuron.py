@@ -56,10 +56,11 @@ def _run(root: Root) -> str:
 def parse_neuron_ls(text: str) -> list[Sighting]:
     """Read ``neuron-ls`` in either form, whole or cut off."""
     found = loose_json(text) if re.search(r"^\s*[\[{]", text, re.MULTILINE) else None
+    stated = str(found.get("instance_type") or "") if isinstance(found, dict) else ""
     if isinstance(found, dict):
         found = next((part for part in found.values() if isinstance(part, list)), [found])
     items = [_from_json(item) for item in found if isinstance(item, dict)] if isinstance(found, list) else _table(text)
-    match = re.search(r"instance-type:\s*(\S+)", text)
+    match = re.search(r"instance-type:\s*(\S+)", text) or re.fullmatch(r"(\S+)", stated)
     family = re.match(r"(inf\d|trn\d)", match.group(1)) if match else None
     for item in items:
         if match:

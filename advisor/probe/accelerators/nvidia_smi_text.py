@@ -101,6 +101,8 @@ def _next_row(cells: list[str], found: Sighting, row: int) -> None:
             found.memory_bytes = size_bytes(memory.group(2), "MiB")
         else:
             found.unknown["memory_bytes"] = f"nvidia-smi prints {cells[1] or 'nothing'!r} for the memory"
+            if "lost" in cells[1].lower():
+                found.state, found.reason = "lost", "nvidia-smi says that the GPU is lost"
         power = re.search(r"(\S+)\s*/\s*(\S+)\s*$", cells[0])
         cap = number(power.group(2)) if power else None
         mode = re.split(r"\s{2,}", cells[2])[-1]

@@ -19,7 +19,8 @@ def parse_topo(text: str) -> Reading:
     ``NV12`` is twelve NVLinks (``kind`` is ``nvlink``). The columns after the matrix are CPU affinity, NUMA affinity and the
     GPU's own NUMA node; a version may lack any of them.
     """
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    # The head is underlined; a text that went through a web page has lost the escape character and kept the rest.
+    lines = re.sub(r"\x1b?\[[0-9;]*m", "", text).splitlines()
     head = next(
         (number for number, line in enumerate(lines) if re.search(r"\bGPU0\b", line) and not re.match(r"\s*GPU\d+\s+(X|NV\d|SYS)\b", line)),
         None,

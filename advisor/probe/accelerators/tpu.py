@@ -26,7 +26,11 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
     behind = [entry.device for entry in accel_entries(root) if entry.device and entry.device.vendor == GOOGLE]
     seen = {device.bus_id for device in pci}
     devices = [device for device in pci if _is_tpu(device)]
-    devices += [device for device in behind if device.bus_id is None or device.bus_id not in seen]
+    # An entry whose bus address was not recorded is one that the PCI tree shows too, if that shows any.
+    devices += [device for device in behind if device.bus_id not in seen and (device.bus_id is not None or not devices)]
+    if None in entries and devices and all(device.bus_id for device in devices):
+        nodes = [entry.node for entry in accel_entries(root) if entry.device and entry.device.vendor == GOOGLE]
+        entries = {device.bus_id: node for device, node in zip(sorted(devices, key=lambda device: device.bus_id or ""), nodes, strict=False)}
     reading = Reading()
     generations: dict[str | None, list[PciDevice]] = {}
     for device in sorted(devices, key=lambda device: device.bus_id or ""):
