@@ -30,7 +30,7 @@ $(VENV)/.frameworks: $(VENV)/.base
 
 $(VENV)/.dev: $(VENV)/.frameworks
 	@echo "development tools: pytest, hypothesis, ruff, mypy"
-	@$(PIP) -e '.[torch,jax,onnx,postgres,parquet,calibrate,serve]' pytest pytest-xdist hypothesis httpx ruff mypy types-PyYAML types-psutil build
+	@$(PIP) -e '.[torch,jax,onnx,postgres,parquet,calibrate,dataload,serve]' pytest pytest-xdist hypothesis httpx ruff mypy types-PyYAML types-psutil build
 	@touch $@
 
 demo: $(VENV)/.frameworks
