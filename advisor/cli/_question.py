@@ -57,7 +57,13 @@ _OPTIONS = (
 )
 
 hardware_option = click.option(
-    "--hardware", default="local", metavar="SPEC", help="local, or so many devices: 64xa100-sxm4-80gb, tpu-v5p-128.  [default: local]"
+    "--hardware",
+    "--gpus",
+    "--device",
+    "hardware",
+    default="local",
+    metavar="SPEC",
+    help="local, or so many devices: 64xa100-sxm4-80gb, tpu-v5p-128.  [default: local]",
 )
 
 

@@ -12,7 +12,9 @@ from advisor.cli.output import emit, json_option
 
 @click.command("compare")
 @question_options
-@click.option("--hardware", "hardware", multiple=True, required=True, metavar="SPEC", help="Give it once for each kind.")
+@click.option(
+    "--hardware", "--gpus", "--device", "hardware", multiple=True, required=True, metavar="SPEC", help="Give it once for each kind."
+)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, hardware: tuple[str, ...], **options: Any) -> int:

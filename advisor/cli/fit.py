@@ -13,7 +13,13 @@ from advisor.cli.output import emit, json_option
 @click.command("fit")
 @question_options
 @click.option(
-    "--hardware", "products", multiple=True, metavar="PROFILE", help="Products to choose from.  [default: the usual ones of each vendor]"
+    "--hardware",
+    "--gpus",
+    "--device",
+    "products",
+    multiple=True,
+    metavar="PROFILE",
+    help="Products to choose from.  [default: the usual ones of each vendor]",
 )
 @json_option
 @click.pass_context

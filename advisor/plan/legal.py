@@ -179,10 +179,14 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("BATCH", "micro-batch {micro_batch} · accumulation {grad_accumulation} · dp {dp} is not the global batch {global_batch}", _batch),
     Rule("TRANSFORMER-ONLY", "{model} has no transformer layers to split: only data parallelism applies", _dense_only),
-    Rule("HEADS", "{heads} attention heads cannot be divided by tp {tp}", lambda p, c: _divides(c.size("heads"), p.columns["tp"])),
-    Rule("KV-HEADS", "{kv_heads} key-value heads cannot be divided by tp {tp}", _kv_heads),
+    Rule(
+        "HEADS",
+        "{heads} attention heads cannot be divided by tp {tp} (tp can be {head_divisors})",
+        lambda p, c: _divides(c.size("heads"), p.columns["tp"]),
+    ),
+    Rule("KV-HEADS", "{kv_heads} key-value heads cannot be divided by tp {tp} (tp can be {kv_divisors})", _kv_heads),
     Rule("FFN", "the MLP width {ffn_hidden} cannot be divided by tp {tp}", lambda p, c: _divides(c.size("ffn_hidden"), p.columns["tp"])),
-    Rule("LAYERS", "{layers} layers cannot be divided by pp {pp} · vpp {vpp}", _layers),
+    Rule("LAYERS", "{layers} layers cannot be divided by pp {pp} · vpp {vpp} (pp · vpp can be {layer_divisors})", _layers),
     Rule(
         "INTERLEAVING", "vpp {vpp} needs pp above 1 and micro-batches ({grad_accumulation}) that are a multiple of pp {pp}", _interleaving
     ),
@@ -222,11 +226,18 @@ def violations(plan: Plan, context: Context) -> list[tuple[str, str]]:
     return [(rule.code, rule.text.format_map(_words(plan, context))) for rule in broken]
 
 
+def _divisors(number: int) -> str:
+    return ", ".join(str(d) for d in range(1, number + 1) if number % d == 0)
+
+
 def _words(plan: Plan, context: Context) -> dict[str, Any]:
     sizes = {name: context.size(name) for name in ("heads", "kv_heads", "ffn_hidden", "layers", "experts")}
     return {
         **plan.to_dict(),
         **sizes,
+        "head_divisors": _divisors(sizes["heads"]),
+        "kv_divisors": _divisors(sizes["kv_heads"]),
+        "layer_divisors": _divisors(sizes["layers"]),
         "dp_cp": plan.dp * plan.cp,
         "seq_len": context.workload.seq_len,
         "task": context.workload.task,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.report.console import console
-from advisor.report.recommend import interval_text, plan_text, print_parts
+from advisor.report.recommend import interval_text, plan_text, print_parts, print_reasons
 from advisor.units import GIB, format_bytes, format_rate, format_seconds
 
 
@@ -35,8 +35,7 @@ def render_estimate(document: dict[str, Any]) -> None:
         out.print(f"  {'MFU':<11} {100 * estimate['mfu']['value']:.1f} % of the dense peak")
     print_parts(out, "time", estimate["time_parts_s"], format_seconds)
     print_parts(out, "memory", estimate["memory_parts_bytes"], format_bytes)
-    for reason in document["why"]:
-        out.print(f"  • {escape(reason['text'])}")
+    print_reasons(out, document["why"])
     if document["assumed"]:
         out.print(f"[dim]assumed: {escape(', '.join(f'{k} {v}' for k, v in document['assumed'].items()))}[/]")
     for note in document["notes"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.report.console import console
-from advisor.report.recommend import interval_text, plan_text, print_parts
+from advisor.report.recommend import interval_text, plan_text, print_parts, print_reasons
 from advisor.units import format_bytes, format_seconds
 
 
@@ -24,8 +24,7 @@ def render_explanation(document: dict[str, Any]) -> None:
     print_parts(out, "memory", estimate["memory_parts_bytes"], format_bytes)
     if document["loses"]:
         out.print(f"  not the answer: {escape(document['loses'])}")
-    for reason in document["why"]:
-        out.print(f"  • {escape(reason['text'])}")
+    print_reasons(out, document["why"])
     out.print()
     out.print("[bold]The arithmetic[/]")
     for step in document["formulas"]:

@@ -28,8 +28,7 @@ def render_recommendation(document: dict[str, Any]) -> None:
         out.print()
         _print_estimate(out, best)
         out.print()
-        for reason in best["why"]:
-            out.print(f"  • {escape(reason['text'])}")
+        print_reasons(out, best["why"])
         _print_alternatives(out, best, document["alternatives"])
     _print_rejected(out, document["rejected"], document["feasible"])
     _print_nearest(out, document["nearest"])
@@ -40,7 +39,29 @@ def render_recommendation(document: dict[str, Any]) -> None:
         f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]"
     )
     if best is not None:
-        out.print(f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format torchrun --out launch/[/]")
+        out.print(f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format {export_format(best['plan'])} --out launch/[/]")
+
+
+#: Reasons for the choice itself; the others are advice on running it and are printed apart.
+_CHOICE = (
+    "MEASURED", "MEMORY", "TIGHT", "BOTTLENECK", "PRECISION", "PARALLELISM", "TIE", "QUANTIZATION", "UNVERIFIED", "RECOMPUTE", "BATCH-KNEE",
+    "BATCH-CHOSEN", "SERVING", "KV-BUDGET", "EVIDENCE", "PUBLISHED",
+)  # fmt: skip
+
+
+def print_reasons(out: Any, reasons: list[dict[str, Any]]) -> None:
+    """Print why the plan was chosen, then what to know when running it."""
+    from rich.markup import escape
+
+    for reason in reasons:
+        if reason["code"] in _CHOICE:
+            out.print(f"  • {escape(reason['text'])}")
+    rest = [reason for reason in reasons if reason["code"] not in _CHOICE]
+    if rest:
+        out.print()
+        out.print("[bold]To run it[/]")
+        for reason in rest:
+            out.print(f"  • {escape(reason['text'])}")
 
 
 def _assumed(assumed: dict[str, Any]) -> str:
@@ -52,6 +73,14 @@ def interval_text(value: dict[str, float] | None, write: Any) -> str:
     if value is None:
         return "unknown"
     return f"{write(value['value'])} (80 %: {write(value['low'])} to {write(value['high'])})"
+
+
+def export_format(plan: dict[str, Any]) -> str:
+    """Return the launch format that a reader would try first for a plan: its own framework's, else the command of torch."""
+    from advisor.export import all_exporters
+
+    known = {exporter.name for exporter in all_exporters()}
+    return str(plan["framework"]) if plan["framework"] in known else "torchrun"
 
 
 def _print_estimate(out: Any, candidate: dict[str, Any]) -> None:

@@ -144,7 +144,9 @@ def _answer_first(plans: PlanTable, priced: PricedTable, score: Array, order: Ar
     alike = alike[low[alike] == low[pool[0]]]
     hosted = ~plans.equals("offload", "none")[alike]
     first = alike[np.lexsort((score[alike], *simplicity(plans, alike), _tight(priced, alike), hosted))[0]]
-    return np.concatenate([[first], order[order != first]])
+    # Then the rest of the pool, so that every kind of runner-up is shown as the answer is: in the same number of bits.
+    rest = order[~np.isin(order, pool)]
+    return np.concatenate([[first], pool[pool != first], rest])
 
 
 def _tight(priced: PricedTable, rows: Array) -> Array:

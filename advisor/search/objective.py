@@ -49,7 +49,7 @@ _ADAPTER_LEVELS = {"none": 0.0, "lora": 1.0, "qlora": 2.0}
 #: at the brim.
 HEADROOM = 0.08
 #: Constraints that choose among plans that work: a plan that breaks only these runs, but another kind is preferred.
-SOFT = ("weight_bits", "adapter", "headroom_bytes")
+SOFT = ("weight_bits", "adapter", "headroom_bytes", "server")
 
 
 def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:
@@ -57,7 +57,7 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> di
 
     The ``SOFT`` ones are there only where plans keep them besides all others: ``headroom_bytes`` (8 % of the memory left free, where
     the batch is ours to choose), ``weight_bits`` (eight bits or more) and ``adapter`` (a fine-tuning trains all weights where they
-    fit the devices, else an adapter, else an adapter on four-bit weights).
+    fit the devices, else an adapter, else an adapter on four-bit weights) and ``server`` (serving by an engine that takes requests).
     """
     broken = hard_constraints(plans, priced, workload)
     kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
@@ -71,6 +71,12 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> di
         if resident.any():
             broken["adapter"] = level - level[resident].min()
             kept &= broken["adapter"] <= 0
+    if workload.task == "serve":
+        # Only an engine takes requests as they come; a framework's own loop would have to be written into a server first.
+        bare = np.where(plans.equals("execution", "engine"), 0.0, 1.0)
+        if bool((kept & (bare <= 0)).any()):
+            broken["server"] = bare
+            kept &= bare <= 0
     if workload.global_batch is None and priced.memory_limit_bytes is not None:
         over = np.asarray(priced.memory_bytes - (1.0 - HEADROOM) * priced.memory_limit_bytes, dtype=np.float64)
         if bool((kept & (over <= 0)).any()):

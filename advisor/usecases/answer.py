@@ -174,6 +174,10 @@ def _other_kinds(ranking: Ranking, best: int) -> list[int]:
     low = low_precision_mask(plans)
     kinds = [plans.equals("adapter", name) for name in plans.vocabulary["adapter"]] if len(plans.vocabulary["adapter"]) > 1 else []
     kinds += [~low, low] if low.any() else []
+    if ranking.priced.is_training and ranking.context.platform.devices > 1:
+        alone = (plans.columns["tp"] * plans.columns["pp"] * plans.columns["cp"] == 1) & plans.equals("offload", "none")
+        stages = (("zero1", "zero2"), ("zero3", "fsdp", "hsdp"))
+        kinds += [alone & np.logical_or.reduce([plans.equals("sharding", name) for name in stage]) for stage in stages]
     if not ranking.priced.is_training and ranking.context.platform.devices > 1:
         split = plans.columns["tp"] * plans.columns["pp"]
         kinds += [split == 1, split > 1]
@@ -255,11 +259,14 @@ def _nearest(question: Question, ranking: Ranking, calibration: Calibration, bes
     own = question.platform.profile
     others = [profiles[name] for name in USUAL if name in profiles and name != own.id]
     chosen = ([own] if not question.platform.is_cpu and own.id in profiles else []) + others
-    return ways_out(question.model, question.workload, question.platform, calibration, what_if, chosen, question.request.fixed)
+    ways = ways_out(question.model, question.workload, question.platform, calibration, what_if, chosen, question.request.fixed)
+    # What the answer itself does is no way out of it.
+    return [w for w in ways if best is None or w.hardware != question.platform.name or w.plan.offload == "none"]
+
 
 
 def what_if(text: str) -> Platform:
     """Return the platform of a ``--hardware`` text as a pure what-if: no database is asked."""
     from advisor.usecases.platforms import resolve_hardware
 
-    return resolve_hardware(text).platform
+    return resolve_hardware(text, strict=True).platform

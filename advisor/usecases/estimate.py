@@ -16,7 +16,7 @@ from advisor.plan.records import PLAN_FIELDS, Plan
 from advisor.search.records import Nearest, Reason, Recommendation, plan_id
 from advisor.usecases.answer import what_if
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import rank_question, recommend
+from advisor.usecases.recommend import rank_question, recommend, with_fixed
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration
@@ -55,7 +55,7 @@ def estimate(request: Request, plan: Mapping[str, Any] | None = None, *, databas
 
     question = resolve(request, database_url)
     calibration = load_calibration()
-    fixed = {**request.fixed, **(plan or {})}
+    fixed = {**question.request.fixed, **(plan or {})}
     ranking, row = _one_plan(question, fixed, calibration)
     chosen = ranking.plans.plan(row)
     beside = _beside(question, chosen, calibration)
@@ -85,7 +85,7 @@ def _beside(question: Question, plan: Plan, calibration: Calibration) -> Ranking
     found = []
     for attention in dict.fromkeys((plan.attention, "flash")):
         try:
-            found.append(rank_question(_with_fixed(question, {**pinned, "attention": attention}), calibration))
+            found.append(rank_question(with_fixed(question, {**pinned, "attention": attention}), calibration))
         except UsageError:
             continue  # this framework or device has no such attention
     if len(found) < 2:
@@ -126,40 +126,16 @@ def _one_plan(question: Question, fixed: Mapping[str, Any], calibration: Calibra
     from advisor.search.space import check_fixed
 
     pinned = check_fixed(fixed)
-    question = _with_fixed(question, pinned)
+    question = with_fixed(question, pinned)
     try:
         ranking = rank_question(question, calibration)
     except UsageError as error:
         if error.code != "NO-LEGAL-PLAN":
             raise
-        raise UsageError(_broken(question, pinned, calibration) or error.message, code="ILLEGAL-PLAN") from error
+        raise UsageError(error.message, code="ILLEGAL-PLAN") from error
     if len(ranking.order):
         return ranking, int(ranking.order[0])
     return ranking, int(np.lexsort((ranking.score, ranking.priced.memory_bytes))[0])
-
-
-def _with_fixed(question: Question, pinned: Mapping[str, Any]) -> Question:
-    workload = question.workload
-    if "global_batch" in pinned:
-        workload = replace(workload, global_batch=int(pinned["global_batch"]))
-    return replace(question, workload=workload, request=replace(question.request, fixed=dict(pinned)))
-
-
-def _broken(question: Question, pinned: Mapping[str, Any], calibration: Calibration) -> str:
-    """Return the rules that a plan with these fields breaks, the others taken from the best legal plan."""
-    from advisor.plan.legal import violations
-    from advisor.search.space import context_for
-
-    try:
-        free = rank_question(_with_fixed(question, {}), calibration)
-    except UsageError:
-        return ""
-    row = int(free.order[0]) if len(free.order) else 0
-    base = free.plans.plan(row).to_dict()
-    plan = Plan(**{name: pinned.get(name, base[name]) for name in PLAN_FIELDS})
-    if "dp" not in pinned and plan.devices % (plan.tp * plan.pp * plan.cp) == 0:
-        plan = replace(plan, dp=plan.devices // (plan.tp * plan.pp * plan.cp))
-    return "; ".join(text for _, text in violations(plan, context_for(question.model, question.workload, question.platform)))
 
 
 def sweep(request: Request, field: str, *, database_url: str | None = None) -> dict[str, Any]:
@@ -266,7 +242,7 @@ def fit(request: Request, profiles: Sequence[str] | None = None, *, database_url
     refused: list[str] = []
     for name in names:
         product = profile(name)
-        best = smallest_count(question.model, question.workload, product, calibration, what_if, request.fixed)
+        best = smallest_count(question.model, question.workload, product, calibration, what_if, question.request.fixed)
         if best is None:
             refused.append(product.id)
             continue

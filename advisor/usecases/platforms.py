@@ -12,6 +12,7 @@ from advisor.hardware.platform import KernelPoint, Platform
 
 if TYPE_CHECKING:
     from advisor.hardware.records import HardwareProfile
+    from advisor.hardware.spec import Term
     from advisor.probe.records import Machine
 
 
@@ -24,6 +25,10 @@ class ResolvedHardware:
     local: bool = False
     machine: Machine | None = None
     assumed_system: str | None = None
+    assumed_network: str | None = None
+    """The network between nodes that was taken, where no sheet names one."""
+    parts: tuple[ResolvedHardware, ...] = ()
+    """Each kind alone, where the devices are of several kinds."""
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
@@ -40,24 +45,70 @@ class ResolvedHardware:
         }
 
 
-def resolve_hardware(text: str, *, prices: Mapping[str, float] | None = None, database_url: str | None = None) -> ResolvedHardware:
-    """Return the platform that ``text`` names; UsageError or UnknownName if it names none."""
+def resolve_hardware(
+    text: str, *, prices: Mapping[str, float] | None = None, database_url: str | None = None, strict: bool = False
+) -> ResolvedHardware:
+    """Return the platform that ``text`` names; UsageError or UnknownName if it names none.
+
+    A network between nodes that no sheet names is assumed, and said so; with ``strict`` it is a UsageError.
+    """
     if text.strip().lower() == "local":
         return local_hardware(database_url)
     from advisor.hardware.spec import parse_spec
     from advisor.hardware.topology import platforms_for
 
     terms = parse_spec(text)
+    network = None
+    if not strict:
+        terms, network = _networked(terms)
     platforms = platforms_for(terms)
-    platform, notes = (platforms[0], ()) if len(platforms) == 1 else _weakest(platforms)
+    parts: tuple[ResolvedHardware, ...] = ()
+    if len(platforms) > 1:
+        parts = tuple(resolve_hardware(p.name, prices=prices, database_url=database_url) for p in platforms)
+    platform = platforms[0] if len(platforms) == 1 else _weakest(platforms)
     price = price_for(platform.profile, prices or {})
     points = stored_points(platform.profile, database_url)
     platform = replace(platform, name=text.strip(), usd_per_device_hour=price, points=points)
     system = platform.system
     named = "@" in text or (system is not None and _names_system(text, system.id, system.aliases))
     return ResolvedHardware(
-        text=text.strip(), platform=platform, assumed_system=None if named or system is None else system.id, notes=notes
+        text=text.strip(),
+        platform=platform,
+        assumed_system=None if named or system is None or len(platforms) > 1 else system.id,
+        assumed_network=network,
+        parts=parts,
     )
+
+
+#: Network between nodes where no sheet names one: one port of 100 Gbit/s a node, the usual offer of clouds for servers of PCIe cards.
+_ASSUMED_GBIT = 100.0
+
+
+def _networked(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], str | None]:
+    """Return the terms with a network between nodes wherever one is needed, and what was assumed (None: nothing)."""
+    import msgspec
+
+    from advisor.hardware.records import NetworkSpec, System
+
+    kinds = len({(term.profile.id, term.system.id if term.system else None, term.devices_per_node) for term in terms})
+    network = NetworkSpec(kind="ethernet", ports=1, gbit_per_s_per_port=_ASSUMED_GBIT)
+    made, assumed = [], None
+    for term in terms:
+        system = term.system
+        several = term.nodes > 1 or (kinds == 1 and len(terms) > 1)
+        if several and (system is None or (system.network is None and system.torus is None and system.nodes_per_fast_domain < term.nodes)):
+            joined = "pcie" if term.profile.link is None or term.profile.link.kind.endswith("bridge") else "fabric"
+            base = system or System(
+                id=f"{term.profile.id}-server",
+                name=f"server of {term.profile.name}",
+                device=term.profile.id,
+                devices_per_node=max(term.devices_per_node, 1),
+                intra_node=joined,  # type: ignore[arg-type]
+            )
+            term = replace(term, system=msgspec.structs.replace(base, network=network))
+            assumed = f"{_ASSUMED_GBIT:.0f} Gbit/s Ethernet between nodes"
+        made.append(term)
+    return tuple(made), assumed
 
 
 def local_hardware(database_url: str | None = None) -> ResolvedHardware:
@@ -133,7 +184,7 @@ def _names_system(text: str, system: str, aliases: tuple[str, ...]) -> bool:
     return any(name.lower() in low for name in (system, *aliases))
 
 
-def _weakest(platforms: tuple[Platform, ...]) -> tuple[Platform, tuple[str, ...]]:
+def _weakest(platforms: tuple[Platform, ...]) -> Platform:
     """Return a mixed set of devices as so many of the weakest: a step is as fast as its slowest rank, and as large as its smallest."""
     weakest = min(platforms, key=lambda p: (p.memory_bytes or 0, max(p.profile.dense_tflops.values(), default=0.0)))
     devices, nodes = sum(p.devices for p in platforms), sum(p.nodes for p in platforms)
@@ -141,5 +192,4 @@ def _weakest(platforms: tuple[Platform, ...]) -> tuple[Platform, tuple[str, ...]
     tiers = weakest.tiers
     if slowest[0] is not None:
         tiers = (*weakest.tiers[:-1], replace(slowest[0], group=devices))
-    note = f"mixed devices: every device is treated as a {weakest.profile.name}, the weakest of them; a plan per kind may do better"
-    return replace(weakest, devices=devices, nodes=nodes, tiers=tiers), (note,)
+    return replace(weakest, devices=devices, nodes=nodes, tiers=tiers)

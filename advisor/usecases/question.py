@@ -91,6 +91,7 @@ def resolve(request: Request, database_url: str | None = None) -> Question:
     """Return the Question behind a Request; UsageError or UnknownName for anything that cannot be meant."""
     from advisor.model.registry import model as find_model
 
+    request = _plain(request)
     _check(request)
     model = find_model(request.model)
     hardware = resolve_hardware(request.hardware, prices=request.prices, database_url=database_url)
@@ -99,6 +100,8 @@ def resolve(request: Request, database_url: str | None = None) -> Question:
         assumed = {**assumed, "hardware": "local"}
     if hardware.assumed_system:
         assumed = {**assumed, "system": hardware.assumed_system}
+    if hardware.assumed_network:
+        assumed = {**assumed, "network": hardware.assumed_network}
     return Question(
         request=request,
         model=model,
@@ -108,6 +111,29 @@ def resolve(request: Request, database_url: str | None = None) -> Question:
         assumed=assumed,
         notes=(*notes, *hardware.notes),
     )
+
+
+#: Words people use for a task, as the task and what they pin of the plan besides.
+_TASK_WORDS: Mapping[str, tuple[str, dict[str, str]]] = {
+    "pretrain": ("train", {}),
+    "training": ("train", {}),
+    "full-finetune": ("finetune", {"adapter": "none"}),
+    "fine-tune": ("finetune", {}),
+    "sft": ("finetune", {}),
+    "lora": ("finetune", {"adapter": "lora"}),
+    "qlora": ("finetune", {"adapter": "qlora"}),
+    "inference": ("infer", {}),
+    "serving": ("serve", {}),
+}
+
+
+def _plain(r: Request) -> Request:
+    """Return the request with the task's own name; ``qlora`` and the like pin the adapter unless it is pinned otherwise."""
+    task = r.task.strip().lower().replace("_", "-")
+    if task not in _TASK_WORDS:
+        return replace(r, task=task)
+    name, pins = _TASK_WORDS[task]
+    return replace(r, task=name, fixed={**pins, **r.fixed})
 
 
 def _check(r: Request) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import DatabaseError, UsageError
 from advisor.search.records import Recommendation
 from advisor.usecases.answer import build_answer
+from advisor.usecases.mixed import best_of_mixed
 from advisor.usecases.question import Question, Request, resolve
 
 if TYPE_CHECKING:
@@ -29,7 +31,10 @@ def recommend(
     start = time.perf_counter()
     question = resolve(request, database_url)
     calibration = load_calibration()
-    ranking = rank_question(question, calibration)
+    if question.hardware.parts:
+        question, ranking = best_of_mixed(question, calibration)
+    else:
+        ranking = rank_question(question, calibration)
     answer = build_answer(question, ranking, calibration, start=start, top=top, exhaustive=exhaustive)
     if save and database_url is not None:
         store_answer(question, answer, database_url)
@@ -52,8 +57,41 @@ def rank_question(question: Question, calibration: Calibration) -> Ranking:
         )
     ranking = rank(question.model, question.workload, question.platform, calibration, fixed)
     if not len(ranking.plans):
-        raise UsageError(_nothing_legal(question, fixed, bool(len(enumerate_plans(context)))), code="NO-LEGAL-PLAN")
+        possible = fixed and bool(len(enumerate_plans(context)))
+        rules = broken_rules(question, fixed, calibration) if possible else ""
+        raise UsageError(rules or _nothing_legal(question, fixed, bool(possible)), code="NO-LEGAL-PLAN")
     return ranking
+
+
+def with_fixed(question: Question, pinned: Mapping[str, Any]) -> Question:
+    """Return the question with other pinned fields."""
+    workload = question.workload
+    if "global_batch" in pinned:
+        workload = replace(workload, global_batch=int(pinned["global_batch"]))
+    return replace(question, workload=workload, request=replace(question.request, fixed=dict(pinned)))
+
+
+def broken_rules(question: Question, pinned: Mapping[str, Any], calibration: Calibration) -> str:
+    """Return the rules that a plan with these fields breaks, the others taken from the best legal plan; '' where none is found."""
+    from advisor.plan.legal import violations
+    from advisor.plan.records import PLAN_FIELDS, Plan
+    from advisor.search.space import context_for
+
+    try:
+        free = rank_question(with_fixed(question, {}), calibration)
+    except UsageError:
+        return ""
+    row = int(free.order[0]) if len(free.order) else 0
+    base = free.plans.plan(row).to_dict()
+    plan = Plan(**{name: pinned.get(name, base[name]) for name in PLAN_FIELDS})
+    split = plan.tp * plan.pp * plan.cp
+    if "dp" not in pinned and plan.devices % split == 0:
+        plan = replace(plan, dp=plan.devices // split)
+    elif "dp" not in pinned:
+        plan = replace(plan, dp=1, devices=split)
+    if "global_batch" not in pinned and question.workload.global_batch is None:
+        plan = replace(plan, global_batch=plan.micro_batch * plan.grad_accumulation * plan.dp)
+    return "; ".join(text for _, text in violations(plan, context_for(question.model, question.workload, question.platform)))
 
 
 def _nothing_legal(question: Question, fixed: Mapping[str, Any], possible_unpinned: bool) -> str:

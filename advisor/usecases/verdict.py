@@ -91,7 +91,7 @@ def excess(ranking: Ranking, row: int) -> str:
         if need > limit:
             return f"needs {format_bytes(need)} per device, {format_bytes(limit)} can be used: {format_bytes(need - limit)} too much"
         return f"needs more host memory than is known to be there ({format_bytes(need)} on the device fits)"
-    hard = {name: value for name, value in broken.items() if name not in ("weight_bits", "adapter", "headroom_bytes")}
+    hard = {name: value for name, value in broken.items() if name not in ("weight_bits", "adapter", "headroom_bytes", "server")}
     if hard:
         limits = ranking.context.workload.limits
         return ", ".join(
@@ -101,6 +101,8 @@ def excess(ranking: Ranking, row: int) -> str:
         return f"fits with {ranking.plans.plan(row).adapter} only, which trains less than the answer does"
     if "weight_bits" in broken:
         return "four-bit weights change the output, and plans with eight bits or more fit"
+    if "server" in broken:
+        return "no server of its own: an engine takes requests as they come"
     if "headroom_bytes" in broken:
         need, limit = float(ranking.priced.memory_bytes[row]), float(ranking.priced.memory_limit_bytes or 0.0)
         return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free, too little for a batch that is ours to choose"

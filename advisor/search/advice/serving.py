@@ -107,7 +107,7 @@ def _settings(case: Case) -> Reason:
         "requests_per_s_per_replica": per_replica, "instance_groups": plan.dp, "batching_delay_s": delay, "min_replicas": least, "max_replicas": most,
     }  # fmt: skip
     text = (
-        f"serve with {plan.framework}: {plan.dp} replica{'s' if plan.dp > 1 else ''} × tp {plan.tp} × pp {plan.pp}, {plan.quantization} weights, at most "
+        f"serve with {plan.framework}: {plan.dp} replica{'s' if plan.dp > 1 else ''} × tp {plan.tp} × pp {plan.pp}, {'16-bit' if plan.quantization == 'none' else plan.quantization} weights, at most "
         f"{plan.micro_batch} sequences and {max(8192, plan.micro_batch):,} tokens a step each"
     )
     if per_replica is not None and rate is not None:
