@@ -17,11 +17,14 @@ from advisor.cli.output import emit, json_option
 @click.option("--exhaustive", is_flag=True, help="Check the optimum against the whole enumerated space.")
 @click.option("--measure", is_flag=True, help="Really run the promising plans on this machine and let the measured one win.")
 @click.option("--budget", type=click.FloatRange(min=1), default=120.0, metavar="SECONDS", help="Time for --measure.  [default: 120]")
+@click.option("--explain", "explained", is_flag=True, help="Print the formulas with their numbers, too.")
 @click.option("--export", "formats", metavar="FORMAT,…", help="Write launch files for the answer.")
 @click.option("--out", type=click.Path(file_okay=False), metavar="DIR", help="Where --export writes.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, top: int | None, exhaustive: bool, measure: bool, budget: float, **options: Any) -> int:
+def command(
+    ctx: click.Context, as_json: bool, top: int | None, exhaustive: bool, measure: bool, budget: float, explained: bool, **options: Any
+) -> int:
     """The best framework, precision, batch size and parallelism for a model, with reasons and runners-up.
 
     \b
@@ -47,6 +50,10 @@ def command(ctx: click.Context, as_json: bool, top: int | None, exhaustive: bool
 
         answer = recommend(request, database_url=ctx.obj.database_url, top=top, exhaustive=exhaustive)
     document = answer.to_dict()
+    if explained and answer.recommendation is not None:
+        from advisor.usecases.explain import formulas
+
+        document["formulas"] = formulas(document, document["recommendation"]["plan"], document["recommendation"]["estimate"])
     if formats:
         from advisor.usecases.export import export_answer
 

@@ -78,19 +78,23 @@ def render_comparison(document: dict[str, Any]) -> None:
     out = console()
     best = document["best"]
     out.print(f"[bold]{'best by ' + document['objective'] + ': ' + best if best else 'it fits none of them'}[/]")
-    table = _table("", "hardware", "time", "throughput", "GiB/device", "against the best", "plan")
+    table = _table("", "hardware", "time", "throughput", "GiB/device", "against the best", "bound by", "USD/M", "plan")
     for row in document["ranking"]:
         if not row["feasible"]:
-            table.add_row(row["hardware"], "", "", "", "does not fit", "")
+            table.add_row(row["hardware"], "", "", "", "does not fit", "", "", "")
             continue
         ratio = row["ratio"]
         table.add_row(
             row["hardware"],
             *_row(row["estimate"]),
             "" if ratio is None or ratio <= 1 else f"{100 * (ratio - 1):+.0f} %",
+            row["bound"].replace("_", " "),
+            "" if row["usd_per_unit"] is None else f"{row['usd_per_unit']:.3g}" + (" *" if row["pareto"] else ""),
             plan_text(row["plan"]),
         )
     out.print(table)
+    if any(row.get("usd_per_unit") is not None for row in document["ranking"]):
+        out.print("[dim]USD/M: price of a million units of throughput; * nothing else is both faster and cheaper[/]")
     out.print(f"[dim]{document['note']}[/]")
 
 

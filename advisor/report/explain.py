@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.report.console import console
-from advisor.report.recommend import interval_text, plan_text, print_parts, print_reasons
+from advisor.report.recommend import interval_text, plan_text, print_formulas, print_parts, print_reasons
 from advisor.units import format_bytes, format_seconds
 
 
@@ -25,8 +25,4 @@ def render_explanation(document: dict[str, Any]) -> None:
     if document["loses"]:
         out.print(f"  not the answer: {escape(document['loses'])}")
     print_reasons(out, document["why"])
-    out.print()
-    out.print("[bold]The arithmetic[/]")
-    for step in document["formulas"]:
-        out.print(f"  {escape(step['what'])}: {escape(step['formula'])}")
-        out.print(f"    {escape(step['numbers'])}")
+    print_formulas(out, document["formulas"])

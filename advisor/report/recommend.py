@@ -30,6 +30,7 @@ def render_recommendation(document: dict[str, Any]) -> None:
         out.print()
         print_reasons(out, best["why"])
         _print_alternatives(out, best, document["alternatives"])
+    print_formulas(out, document.get("formulas", []))
     _print_rejected(out, document["rejected"], document["feasible"])
     _print_nearest(out, document["nearest"])
     for note in document["notes"]:
@@ -39,7 +40,9 @@ def render_recommendation(document: dict[str, Any]) -> None:
         f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]"
     )
     if best is not None:
-        out.print(f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format {export_format(best['plan'])} --out launch/[/]")
+        out.print(
+            f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format {export_format(best['plan'])} --out launch/[/]"
+        )
 
 
 #: Reasons for the choice itself; the others are advice on running it and are printed apart.
@@ -148,6 +151,18 @@ def plan_text(plan: dict[str, Any]) -> str:
     if plan["threads"] > 1:
         words.append(f"{plan['threads']} threads")
     return ", ".join(words)
+
+
+def print_formulas(out: Any, steps: list[dict[str, str]]) -> None:
+    """Print the arithmetic with its numbers; nothing where there is none."""
+    from rich.markup import escape
+
+    if steps:
+        out.print()
+        out.print("[bold]The arithmetic[/]")
+    for step in steps:
+        out.print(f"  {escape(step['what'])}: {escape(step['formula'])}")
+        out.print(f"    {escape(step['numbers'])}")
 
 
 def _print_alternatives(out: Any, best: dict[str, Any], others: list[dict[str, Any]]) -> None:

@@ -188,6 +188,7 @@ def compare(request: Request, hardware: Sequence[str], *, database_url: str | No
     best = min((r for r in rows if r["feasible"]), key=lambda r: r["rank_value"], default=None)
     for row in rows:
         row["ratio"] = None if best is None or not row["feasible"] or not best["rank_value"] else row["rank_value"] / best["rank_value"]
+    _mark_pareto(rows)
     priced = all(a.recommendation is None or a.recommendation.estimate.cost_usd is not None for a in answers)
     note = "ranked by the objective" if priced else "no prices were given: ranked by performance alone (--price PROFILE=USD_PER_HOUR)"
     return {
@@ -221,7 +222,34 @@ def _comparison_row(text: str, answer: Recommendation) -> dict[str, Any]:
         "plan": best.plan.to_dict(),
         "estimate": e.to_dict(),
         "verdict": answer.verdict,
+        "bound": e.bottleneck,
+        "usd_per_unit": _usd_per_unit(answer),
     }
+
+
+def _usd_per_unit(answer: Recommendation) -> float | None:
+    """Return the price of a million units of throughput (tokens, images), None without a price."""
+    best = answer.recommendation
+    if best is None or best.estimate.cost_usd is None or best.estimate.throughput is None:
+        return None
+    time_s = best.estimate.step_time_s or best.estimate.latency_s
+    if time_s is None or not time_s.value or not best.estimate.throughput.value:
+        return None
+    return 1e6 * best.estimate.cost_usd.value / time_s.value / best.estimate.throughput.value
+
+
+def _mark_pareto(rows: list[dict[str, Any]]) -> None:
+    """Mark the rows that no other beats in both throughput and price of a unit; without prices those of the best throughput alone."""
+    for row in rows:
+        row["pareto"] = row["feasible"] and not any(_beats(other, row) for other in rows if other is not row and other["feasible"])
+
+
+def _beats(other: dict[str, Any], row: dict[str, Any]) -> bool:
+    rate, rival = row["estimate"]["throughput"]["value"], other["estimate"]["throughput"]["value"]
+    price, offer = row["usd_per_unit"], other["usd_per_unit"]
+    if price is None or offer is None:
+        return bool(rival > rate)
+    return bool(rival >= rate and offer <= price and (rival > rate or offer < price))
 
 
 def fit(request: Request, profiles: Sequence[str] | None = None, *, database_url: str | None = None) -> dict[str, Any]:
