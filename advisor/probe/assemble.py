@@ -98,7 +98,9 @@ def device_paths(devices: Sequence[Device], unknown: dict[str, str]) -> dict[str
     places = {device.id: index for index, device in enumerate(devices)}
     paths: dict[str, str] = {}
     for key, reason in unknown.items():
-        owner = next((name for name in places if key.startswith(f"{name}.")), None)
+        # An id may hold dots (0000:c1:00.0): of all beginnings of the key that end before one, the shortest that is an id.
+        heads = (key[: dot.start()] for dot in re.finditer(r"\.", key))
+        owner = next((head for head in heads if head in places), None)
         paths[key if owner is None else f"devices[{places[owner]}]{key[len(owner) :]}"] = reason
     return paths
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from advisor.probe.accelerators._sighting import Sighting, slot
 from advisor.probe.accelerators._text import compact
+from advisor.probe.accelerators.ids import identify_text
 from advisor.probe.records import DeviceLink
 from advisor.probe.root import Root
 
@@ -87,6 +88,9 @@ def _node(root: Root, node: int, facts: dict[str, int]) -> Sighting:
             "integrated": True if facts.get("cpu_cores_count", 0) > 0 else None,
         }
     )
+    known = identify_text(found.pci_id)
+    if known is not None and known.kind == "apu":
+        found.memory_kind, found.details["integrated"] = "unified", True
     if found.memory_bytes is None:
         found.unknown["memory_bytes"] = "this kernel's topology holds no memory bank of the node"
     if found.arch is None:
