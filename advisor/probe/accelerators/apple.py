@@ -27,7 +27,7 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
 
 def parse_sysctl(text: str) -> Sighting | None:
     """Read the lines of ``sysctl NAME…``; None where the processor is not Apple's."""
-    facts = {name.strip(): rest.strip() for name, sep, rest in (line.partition(":") for line in text.splitlines()) if sep and len(name) < 80}
+    facts = {name.strip(): rest.strip() for name, sep, rest in (line.partition(":") for line in text.splitlines()) if sep}
     brand = facts.get("machdep.cpu.brand_string", "")
     if not brand.startswith("Apple") and facts.get("hw.optional.arm64") != "1":
         return None

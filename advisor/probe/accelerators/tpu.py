@@ -30,7 +30,7 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
     devices += [device for device in behind if device.bus_id not in seen and (device.bus_id is not None or not devices)]
     if None in entries and devices and all(device.bus_id for device in devices):
         nodes = [entry.node for entry in accel_entries(root) if entry.device and entry.device.vendor == GOOGLE]
-        entries = {device.bus_id: node for device, node in zip(sorted(devices, key=lambda device: device.bus_id or ""), nodes, strict=False)}
+        entries = dict(zip(sorted(device.bus_id for device in devices if device.bus_id), nodes, strict=False))
     reading = Reading()
     generations: dict[str | None, list[PciDevice]] = {}
     for device in sorted(devices, key=lambda device: device.bus_id or ""):

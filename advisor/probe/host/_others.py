@@ -80,7 +80,8 @@ def riscv(info: CpuInfo) -> Identity:
         vendor=maker,
         model=info.first("model name", "uarch"),
         microarchitecture=uarch.rpartition(",")[2] if uarch else None,
-        isa=(*letters, *dict.fromkeys(named)),
+        # The vector extension is one letter to the kernel and "rvv" to everyone else; both names find it.
+        isa=(*letters, *(("rvv",) if "v" in letters else ()), *dict.fromkeys(named)),
     )
 
 
