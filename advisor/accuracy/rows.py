@@ -60,6 +60,7 @@ def describe(row: Row) -> Described | str:
     devices = whole(row.get("n_devices"))
     if devices is None:
         return "the number of devices is not stated"
+    framework = software.launched_synchronously(framework, row.get("source", ""), devices)
     platform = platform_of(
         row.get("hw_class", ""), row.get("hardware", ""), devices, whole(row.get("devices_per_node")), row.get("interconnect_note", "")
     )

@@ -176,7 +176,9 @@ def row_sigma(calibration: Calibration, d: Described, task: str) -> float:
 
 def _family(row: Row) -> tuple[str, ...] | None:
     values = tuple(row.get(name, "") for name in ("group", "model_name", "hardware", "n_devices", "seq_len", "global_batch"))
-    return values if all(values) else None
+    # A name alone does not tell the shape: one source calls every model of about the same size alike.
+    shape = tuple(row.get(name, "") for name in ("n_layers", "hidden", "n_heads", "n_kv_heads", "ffn_hidden", "vocab"))
+    return values + shape if all(values) else None
 
 
 def plan_key(plan: Plan) -> str:

@@ -53,6 +53,7 @@ _TRAIT_COLUMNS = (
     "reduces_whole",
     "splits_boundary",
     "fused_accumulation",
+    "blocking_launches",
     "dropout",
     "logit_kept_bytes",
     "keeps_gate_product",

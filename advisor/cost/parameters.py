@@ -67,6 +67,16 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         0.15,
     ),
     _p(
+        "host.wait_s",
+        2e-5,
+        5e-6,
+        1e-4,
+        "s",
+        "From the end of a kernel until a host that waits for each one goes on, and the skew between ranks that this adds",
+        "prior: an empty kernel, launched and waited for, takes about 10 us",
+        0.8,
+    ),
+    _p(
         "host.micro_batch_s",
         1e-3,
         1e-5,

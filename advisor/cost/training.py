@@ -128,6 +128,7 @@ def _tensor(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Network)
     forward = beside(kernel["gemm_forward"], tensor, t.overlap_tensor, gamma)
     # Without sequence parallelism one of the two backward exchanges of a block half is asynchronous (Megatron-LM, column products).
     hidden = np.where(t.sequence_parallel > 0, t.overlap_tensor, np.maximum(t.overlap_tensor, 0.5 * k["tensor_backward_overlap"]))
+    hidden = np.where(t.blocking_launches > 0, 0.0, hidden)
     backward = beside(kernel["weight_gradient"], tensor, hidden, gamma) + beside(
         kernel["weight_gradient"], comm("tensor_extra"), 1.0, gamma
     )
@@ -171,19 +172,21 @@ def _with_host(t: Terms, k: Calibration, stage: dict[str, Floats], mine: Floats,
     Each pass takes as long as the slower of the two: the queue between them is only as deep as a pass. Backward kernels are
     launched by the autograd engine, at ``host.autograd`` of the cost; a recomputed forward costs the host what the first one did.
     """
-    each = k["host.kernel_s"] * t.host_factor
+    each, wait = k["host.kernel_s"] * t.host_factor, t.blocking_launches * k["host.wait_s"]
     # Tensor-parallel exchanges are launches too, two in each pass of a layer.
     forward_launches = t.kernels_forward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
     # Twelve parameters of a layer are accumulated one by one where the product does not do it.
     backward_launches = t.kernels_backward + 12.0 * (1.0 - t.fused_accumulation) + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
     fixed = 0.5 * k["host.micro_batch_s"]
-    host_f = (forward_launches * mine + 30.0 * edges) * each + fixed
-    host_b = (forward_launches * t.recompute_full + backward_launches * k["host.autograd"]) * mine * each + 15.0 * edges * each + fixed
+    again = forward_launches * t.recompute_full
+    host_f = (forward_launches * mine + 30.0 * edges) * (each + wait) + fixed
+    host_b = (again * (each + wait) + backward_launches * (k["host.autograd"] * each + wait)) * mine + 15.0 * edges * (each + wait) + fixed
     routing = t.expert_layers / t.layers * mine * k["host.expert_s"] * t.host_factor
     host_f, host_b = host_f + routing, host_b + routing * (1.0 + t.recompute_full)
     device_f = stage["forward_pass"] / t.layers * mine + edges * stage["edges_forward"]
     device_b = stage["backward_pass"] / t.layers * mine + edges * stage["edges_backward"]
-    join = k["host.join"]
+    # Synchronous launches leave nothing to run ahead: host and device take turns.
+    join = np.where(t.blocking_launches > 0, 1.0, k["host.join"])
     return (device_f**join + host_f**join) ** (1.0 / join) + (device_b**join + host_b**join) ** (1.0 / join)
 
 

@@ -32,6 +32,8 @@ class Traits:
     """Whether a pipeline boundary sends each tensor-parallel rank's share only (Megatron's scatter-gather) or the whole on every rank."""
     fused_accumulation: bool = True
     """Whether the weight-gradient product adds into the accumulated gradient; otherwise a pass of its own does."""
+    blocking_launches: float = 0.0
+    """1 where the host waits for each kernel before it launches the next (``CUDA_LAUNCH_BLOCKING=1``)."""
     reduces_whole: bool = False
     """Whether ZeRO-1 reduces whole gradients on every rank instead of scattering the sums (DeepSpeed's pipeline engine)."""
     gathers_once: bool = False
@@ -169,7 +171,15 @@ TRAITS: Final[dict[str, Traits]] = {
     ),
     "megatron-2021": _MEGATRON_2021,
     "megatron-deepspeed": replace(
-        _MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True, splits_boundary=False
+        _MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True
+    ),
+    # The same with synchronous launches, which runs on hundreds of devices over Omni-Path needed.
+    "megatron-deepspeed-blocking": replace(
+        _MEGATRON_2021,
+        working_gradient_bytes_bf16=2.0,
+        bucket_bytes=2e9,
+        reduces_whole=True,
+        blocking_launches=1.0,
     ),
     # Every exchange waits: the setting of profiling runs.
     "megatron-plain": replace(_MEGATRON, overlap_gradients=0.0, overlap_parameters=0.0, overlap_context=0.0),

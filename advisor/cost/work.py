@@ -76,6 +76,9 @@ class LayerWork:
 
 #: Kernels of an unfused causal softmax in one pass: build the mask, scale, fill, cast up, softmax, cast down, and their copies.
 SEPARATE_SOFTMAX_LAUNCHES = 14.0
+#: Bytes they move for each score beyond the fused one: cast up (2 + 4), mask (4 + 4 + 1), softmax in fp32 (4 + 4 less 2 + 2),
+#: cast down (4 + 2).
+SEPARATE_SOFTMAX_BYTES = 25.0
 
 LAYER_WORK_FIELDS = tuple(f.name for f in fields(LayerWork))
 
@@ -179,8 +182,9 @@ def _add_attention(w: LayerWork, block: Block, op: Attention, s: Shape, curves: 
         # (Megatron-LM fused_softmax.py, is_kernel_available).
         apart = np.mod(s.micro_batch * heads, 4.0) != 0
         w.softmax_launches = np.where(apart, SEPARATE_SOFTMAX_LAUNCHES, w.softmax_launches)
-        w.score_bytes_forward = w.score_bytes_forward + times * scores * (4.0 * element + 1.0)
-        w.score_bytes_backward = w.score_bytes_backward + times * scores * (5.0 * element + 1.0)
+        extra = np.where(apart, SEPARATE_SOFTMAX_BYTES, 0.0) if element < 4 else 0.0
+        w.score_bytes_forward = w.score_bytes_forward + times * scores * (4.0 * element + 1.0 + extra)
+        w.score_bytes_backward = w.score_bytes_backward + times * scores * (5.0 * element + 1.0 + extra)
         return
     for backward in (False, True):
         seconds = attention_seconds(
