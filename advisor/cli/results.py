@@ -11,6 +11,8 @@ import click
 from advisor.cli.output import emit, json_option, json_text, jsonable
 from advisor.settings import Settings
 
+#: More rows than any database of measurements holds.
+_MOST = 1_000_000_000
 _FILTERS = (
     click.option("--benchmark", metavar="NAME,…", help="gemm, attention, bandwidth, training, inference …"),
     click.option("--backend", metavar="NAME,…", help="The framework or library that ran it."),
@@ -48,7 +50,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many runs.")
+@click.option("--limit", type=click.IntRange(1, _MOST), default=20, show_default=True, help="How many runs.")
 @json_option
 @click.pass_obj
 def list_command(settings: Settings, limit: int, as_json: bool) -> None:
@@ -91,7 +93,9 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--regressions", "standing_out", flag_value="regressions", help="Where a later framework version is slower.")
 @click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
-@click.option("--limit", type=click.IntRange(1), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all).")
+@click.option(
+    "--limit", type=click.IntRange(1, _MOST), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all)."
+)
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")
 @json_option

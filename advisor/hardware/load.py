@@ -148,7 +148,10 @@ def _stamp(folders: tuple[Path, ...]) -> _Stamp:
     for folder in folders:
         files += sheet_files(folder)
         files += [folder / name for name in ("sources.yaml", "links.yaml") if (folder / name).is_file()]
-    stats = [(str(path), os.stat(path)) for path in files]
+    try:
+        stats = [(str(path), os.stat(path)) for path in files]
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename}: {error.strerror}", code="CANNOT-READ") from error
     return tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats)
 
 

@@ -97,7 +97,7 @@ def read_exchange(source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         header = (file.schema_arrow.metadata or {}).get(_METADATA)
         if header is None:
             raise UsageError(f"{source} was not written by `advisor results export`")
-        check_header(json.loads(header))
+        check_header(_object(header, str(source)))
         seen: set[tuple[str, str]] = set()
         number = 0
         for batch in file.iter_batches(batch_size=_BATCH):
@@ -110,13 +110,23 @@ def read_exchange(source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise UsageError(f"cannot read {source}: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}") from error
 
 
+def _object(text: Any, place: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise UsageError(f"{place}: a column of records holds something that is no JSON object: {text!r}"[:200])
+    return value
+
+
 def _unpack(row: dict[str, Any], place: str, seen: set[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in (*_CONTEXT, "retraction"):
         text = row.pop(f"{kind}_record", None)
         if text is None or (kind, text) in seen:
             continue
         seen.add((kind, text))
-        yield place, {"record": kind, **json.loads(text)}
+        yield place, {"record": kind, **_object(text, place)}
     for name in _NESTED:
-        row[name] = json.loads(row[name]) if row.get(name) else {}
+        row[name] = _object(row[name], place) if row.get(name) else {}
     yield place, {"record": "measurement", **row}

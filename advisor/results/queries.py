@@ -45,7 +45,10 @@ class Filters:
 def since(text: Any) -> datetime | None:
     """Return the instant of an ISO date, or of a span before now such as ``90m``, ``12h``, ``7d``, ``4w``."""
     if isinstance(text, str) and (match := re.fullmatch(r"(\d+)\s*([mhdw])", text.strip())):
-        return now() - timedelta(**{_AGO[match[2]]: int(match[1])})
+        try:
+            return now() - timedelta(**{_AGO[match[2]]: int(match[1])})
+        except (OverflowError, ValueError) as error:
+            raise UsageError(f"{text.strip()!r} before now is before all calendars", "a span such as 12h, 7d or 4w") from error
     return parse_time(text)
 
 

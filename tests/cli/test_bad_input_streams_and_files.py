@@ -143,3 +143,61 @@ def test_a_compressed_line_without_end_is_refused(capsys: pytest.CaptureFixture[
     status, line = failure(capsys, "--db", sqlite_url, "results", "import", str(bomb))
     assert status == 2
     assert "TOO-LARGE" in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "--since", "99999999999w"],
+        ["query", "--since", "9" * 5000 + "d"],
+        ["list", "--limit", "9" * 30],
+        ["query", "--limit", "9" * 30],
+    ],
+)
+def test_numbers_beyond_the_database_are_wrong_usage(capsys: pytest.CaptureFixture[str], sqlite_url: str, arguments: list[str]) -> None:
+    assert failure(capsys, "--db", sqlite_url, "results", *arguments)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "header"),
+    [
+        ({"run_record": ["5"]}, {"format": "advisor-results", "version": 1}),
+        ({"run_record": [7]}, {"format": "advisor-results", "version": 1}),
+        ({"params": ["[1]"]}, {"format": "advisor-results", "version": 1}),
+        ({"a": [1]}, []),
+    ],
+)
+def test_a_parquet_column_that_is_no_record_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, sqlite_url: str, columns: dict[str, list[object]], header: object
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pytest.importorskip("pyarrow").table(columns).replace_schema_metadata({b"advisor": json.dumps(header).encode()})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert failure(capsys, "--db", sqlite_url, "results", "import", str(tmp_path / "a.parquet"))[0] == 2
+
+
+def test_a_sheet_that_is_a_loop_of_links_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "devices").mkdir()
+    (tmp_path / "devices" / "a.yaml").symlink_to("a.yaml")
+    monkeypatch.setenv("ADVISOR_PROFILE_PATH", str(tmp_path))
+    status, line = failure(capsys, "hardware", "list")
+    assert status == 2
+    assert "a.yaml" in line
+
+
+def test_a_recorded_machine_cannot_steer_the_terminal_or_stall_the_probe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, text in {
+        "proc/cpuinfo": "processor : 0\nmodel name : \x1b[2Jname\n",
+        "tools/amd-smi.json": "[" * 100_000,
+        "tools/lspci-nn.txt": "0000:01:00.0 VGA compatible controller [0300]: NVIDIA [10de:2330]\n" * 5000,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert run(["probe", "--root", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\\x1b[2Jname" in out
+    assert run(["probe", "--root", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["devices"]) == 2

@@ -102,14 +102,14 @@ def loose_json(text: str) -> Any:
     """Return the JSON value inside a tool's output, warnings before and after it left out; None where there is none."""
     decoder = json.JSONDecoder()
     for match in re.finditer(r"[\[{]", text):
+        if match.start() > 4096:  # no tool warns for longer; each start that is none costs a reading of the rest
+            break
         try:
             found, _ = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
             continue
         if isinstance(found, (dict, list)) and found:
             return found
-        if match.start() > 4096:
-            break
     return None
 
 

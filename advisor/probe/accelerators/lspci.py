@@ -20,12 +20,12 @@ def parse_lspci(text: str) -> tuple[PciDevice, ...]:
     Lines without ``[vendor:device]`` (``lspci`` without ``-nn``) name products only and tell no identity; they are left out.
     The driver is known where ``-k`` or ``-v`` printed the details of a device.
     """
-    found = []
+    found: dict[str, PciDevice] = {}
     for block in _blocks(text):
         device = _device(block)
         if device is not None and (device.identity is not None or device.base_class in (DISPLAY, ACCELERATOR)):
-            found.append(device)
-    return tuple(found)
+            found.setdefault(device.bus_id, device)  # one address, one device, however often it is printed
+    return tuple(found.values())
 
 
 def _blocks(text: str) -> list[list[str]]:
