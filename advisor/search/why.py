@@ -165,7 +165,9 @@ _EVIDENCE: Mapping[str, str] = {
 def _evidence(estimate: Estimate) -> Reason:
     text = f"evidence {estimate.evidence}: {_EVIDENCE[estimate.evidence]}"
     if estimate.measurements:
-        text += f"; rests on {len(estimate.measurements)} stored measurement{'s' if len(estimate.measurements) != 1 else ''}"
+        count = len(estimate.measurements)
+        named = ", ".join(estimate.measurements[:3]) + (" …" if count > 3 else "")
+        text += f"; rests on {count} stored measurement{'s' if count != 1 else ''} ({named})"
     return Reason(code="EVIDENCE", text=text, value=estimate.evidence)
 
 

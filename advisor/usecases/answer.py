@@ -264,7 +264,6 @@ def _nearest(question: Question, ranking: Ranking, calibration: Calibration, bes
     return [w for w in ways if best is None or w.hardware != question.platform.name or w.plan.offload == "none"]
 
 
-
 def what_if(text: str) -> Platform:
     """Return the platform of a ``--hardware`` text as a pure what-if: no database is asked."""
     from advisor.usecases.platforms import resolve_hardware

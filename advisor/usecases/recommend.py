@@ -12,6 +12,7 @@ from advisor.errors import DatabaseError, UsageError
 from advisor.search.records import Recommendation
 from advisor.usecases.answer import build_answer
 from advisor.usecases.mixed import best_of_mixed
+from advisor.usecases.product_rates import with_product_rates
 from advisor.usecases.question import Question, Request, resolve
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def rank_question(question: Question, calibration: Calibration) -> Ranking:
             "`advisor probe` shows what is installed" if question.hardware.local else None,
             code="NO-FRAMEWORK",
         )
-    ranking = rank(question.model, question.workload, question.platform, calibration, fixed)
+    platform, moved, used = with_product_rates(question.platform, calibration)
+    ranking = rank(question.model, question.workload, platform, moved, fixed)
+    if used:
+        ranking = replace(ranking, priced=replace(ranking.priced, measurements=tuple(dict.fromkeys((*ranking.priced.measurements, *used)))))
     if not len(ranking.plans):
         possible = fixed and bool(len(enumerate_plans(context)))
         rules = broken_rules(question, fixed, calibration) if possible else ""
