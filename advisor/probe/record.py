@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from advisor.errors import UsageError
+from advisor.probe.accelerators.ids import identify, identify_text
 from advisor.probe.root import Root
 
 _MAX_FILE = 1 << 20
@@ -24,7 +25,7 @@ _MAX_FILES = 40_000
 _PROC = (
     "cpuinfo", "meminfo", "version", "loadavg", "self/status", "self/cgroup", "self/limits",
     "sys/kernel/osrelease", "sys/kernel/arch", "sys/kernel/numa_balancing", "sys/vm/overcommit_memory", "sysinfo", "driver/nvidia/version",
-    "device-tree/model", "device-tree/compatible",
+    "device-tree/model", "device-tree/compatible", "device-tree/hypervisor/compatible", "ppc64/lparcfg",
 )  # fmt: skip
 
 #: Trees below /sys, with the names of files wanted in them (patterns); ``*`` is every file.
@@ -40,9 +41,14 @@ _SYS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kernel/mm/hugepages", ("*",)),
     ("kernel/mm/transparent_hugepage", ("enabled", "defrag")),
     ("class/dmi/id", ("sys_vendor", "product_name", "product_family", "bios_vendor", "board_vendor", "board_name")),
+    ("devices/cpu_core", ("cpus",)),
+    ("devices/cpu_atom", ("cpus",)),
+    ("devices/cpu_lowpower", ("cpus",)),
     ("hypervisor", ("type",)),
     ("module/nvidia", ("version",)),
     ("module/amdgpu", ("version",)),
+    ("module/ttm/parameters", ("pages_limit",)),
+    ("kernel/debug/rknpu", ("load",)),
     ("class/kfd/kfd/topology", ("*",)),
 )  # fmt: skip
 
@@ -54,7 +60,18 @@ _DEVICE_FILES = (
     "current_memory_partition", "module_id", "device_type", "armed", "status",
 )  # fmt: skip
 
-_LINKS = ("driver", "subsystem", "iommu_group", "device")
+_LINKS = ("driver", "subsystem", "iommu_group", "device", "physfn")
+
+#: Parameters of the kernel's command line that the probe reads or that explain what it finds; others may hold names and secrets.
+_PARAMETERS = re.compile(
+    r"(?:ttm|amdgpu|amd_iommu|intel_iommu|iommu|iommu\.passthrough|isolcpus|nohz_full|nosmt|maxcpus|nr_cpus|mitigations|hugepages|"
+    r"hugepagesz|default_hugepagesz|transparent_hugepage|numa_balancing|numa|mem|pci|pcie_aspm|nouveau\.modeset|clocksource|tsc)(?:\.\w+)?(?:=\S*)?"
+)
+
+#: Places whose being there says something, whatever they hold.
+_MARKERS = (
+    "/var/run/secrets/kubernetes.io", "/sys/module/nvidia", "/sys/module/nvgpu", "/sys/module/rknpu", "/sys/bus/platform/drivers/RKNPU",
+)  # fmt: skip
 
 #: Classes of PCI devices worth keeping: display, processing accelerators, bridges of the fabric, and InfiniBand.
 _PCI_CLASSES = ("0x03", "0x12", "0x0b", "0x0207", "0x068", "0x0880")
@@ -111,6 +128,10 @@ class Recorder:
         path.write_text(scrub(text), encoding="utf-8", errors="replace")
         self.files += 1
 
+    def folder(self, name: str) -> None:
+        """Make an empty folder, for what tells by being there."""
+        self.target.joinpath(*name.strip("/").split("/")).mkdir(parents=True, exist_ok=True)
+
     def link(self, name: str) -> None:
         """Keep a link as a link, its target as written."""
         goal = self.root.link(name)
@@ -145,10 +166,19 @@ def record_machine(root: Root, target: Path) -> int:
         recorder = Recorder(root, target)
         for name in _PROC:
             recorder.copy(f"/proc/{name}")
+        words = root.text("/proc/cmdline")
+        if words is not None:
+            recorder.write("/proc/cmdline", " ".join(word for word in words.split() if _PARAMETERS.fullmatch(word)) + "\n")
+        recorder.tree("/proc/driver/nvidia/gpus", ("information", "numa_status"))
         for name in ("mounts", "self/mountinfo"):
-            recorder.write(f"/proc/{name}", _mounts(root.text(f"/proc/{name}") or ""))
-        for name in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container"):
+            table = root.text(f"/proc/{name}")
+            if table is not None:
+                recorder.write(f"/proc/{name}", _mounts(table))
+        for name in ("/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/etc/nv_tegra_release"):
             recorder.copy(name)
+        for name in _MARKERS:
+            if root.exists(name):
+                recorder.folder(name)
         if root.is_live and root.text("/proc/sys/kernel/arch") is None and hasattr(os, "uname"):
             recorder.write("/proc/sys/kernel/arch", os.uname().machine + "\n")
         for folder, patterns in _SYS:
@@ -208,10 +238,14 @@ def _cgroups(recorder: Recorder) -> None:
 
 
 def _devices(recorder: Recorder) -> None:
+    """Copy the PCI functions worth keeping, by the bus and by IOMMU group, and what stands behind the device classes."""
     root = recorder.root
     folders = [f"/sys/bus/pci/devices/{name}" for name in root.names("/sys/bus/pci/devices")]
-    folders = [name for name in folders if (root.line(f"{name}/class") or "").startswith(_PCI_CLASSES)]
-    for base in ("/sys/class/accel", "/sys/class/drm", "/sys/class/infiniband"):
+    for group in root.names("/sys/kernel/iommu_groups"):
+        inside = f"/sys/kernel/iommu_groups/{group}/devices"
+        folders += [f"{inside}/{name}" for name in root.names(inside)]
+    folders = [name for name in folders if _worth_keeping(root, name)]
+    for base in ("/sys/class/accel", "/sys/class/drm", "/sys/class/infiniband", "/sys/class/habanalabs"):
         folders += [f"{base}/{name}/device" for name in root.names(base) if "-" not in name]
     for folder in folders:
         for name in root.names(folder):
@@ -219,6 +253,27 @@ def _devices(recorder: Recorder) -> None:
                 recorder.copy(f"{folder}/{name}")
             elif name in _LINKS:
                 recorder.link(f"{folder}/{name}")
+        for name in root.names(f"{folder}/drm"):
+            recorder.folder(f"{folder}/drm/{name}")
+    for name in root.names("/sys/bus/usb/devices"):
+        for field in ("idVendor", "idProduct"):
+            recorder.copy(f"/sys/bus/usb/devices/{name}/{field}")
+    for name in root.names("/sys/class/devfreq"):
+        recorder.folder(f"/sys/class/devfreq/{name}")
+    for name in root.names("/proc/device-tree"):
+        if "npu@" in name:
+            recorder.folder(f"/proc/device-tree/{name}")
+
+
+def _worth_keeping(root: Root, folder: str) -> bool:
+    """Tell whether a PCI function is a device of a class that matters, or an accelerator that gives itself no such class."""
+    event = root.text(f"{folder}/uevent") or ""
+    match = re.search(r"^PCI_CLASS=([0-9A-Fa-f]+)$", event, re.MULTILINE)
+    found = (root.line(f"{folder}/class") or (f"0x{match[1]:0>6}" if match else "")).lower()
+    ids = re.search(r"^PCI_ID=(\S+)$", event, re.MULTILINE)
+    vendor, device = root.integer(f"{folder}/vendor", 16), root.integer(f"{folder}/device", 16)
+    known = identify(vendor, device) if vendor is not None else identify_text(ids[1].lower() if ids else None)
+    return found.startswith(_PCI_CLASSES) or known is not None
 
 
 def _nodes(recorder: Recorder) -> None:

@@ -145,7 +145,7 @@ def test_variants_tell_products_of_one_part_apart() -> None:
         ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t: 2300.0MHz\nrevision\t: 2.2 (pvr 004e 1202)\n", "ppc64", "IBM", "POWER9", ("altivec",)),
         ("processor\t: 0\ncpu\t\t: 740/750\nrevision\t: 3.1 (pvr 0008 0301)\ntimebase\t: 16\nplatform\t: PowerMac\n", "ppc", None, "740/750", ()),
         ("vendor_id       : IBM/S390\n# processors    : 1\nbogomips per cpu: 9.0\nfeatures\t: esan3 vx \nprocessor 0: version = FF,  machine = 3931\n", "s390x", "IBM", "z16", ("esan3", "vx")),
-        ("processor\t: 0\nhart\t: 1\nisa\t: rv64imafdcv_zba_zvfh\nmmu\t: sv39\nuarch\t: sifive,u74-mc\nmvendorid\t: 0x489\n", "riscv64", "SiFive", "sifive,u74-mc", ("i", "m", "a", "f", "d", "c", "v", "zba", "zvfh")),
+        ("processor\t: 0\nhart\t: 1\nisa\t: rv64imafdcv_zba_zvfh\nmmu\t: sv39\nuarch\t: sifive,u74-mc\nmvendorid\t: 0x489\n", "riscv64", "SiFive", "sifive,u74-mc", ("i", "m", "a", "f", "d", "c", "v", "rvv", "zba", "zvfh")),
         ("system type\t: generic\n\nprocessor\t: 0\nModel Name\t: Loongson-3A6000\nISA\t: loongarch32 loongarch64\nFeatures\t: lsx lasx\n", "loongarch64", "Loongson", "Loongson-3A6000", ("lsx", "lasx")),
         ("system type\t: generic\nprocessor\t: 0\ncpu model\t: MIPS 1004Kc V2.15\nisa\t: mips1 mips32r2\nASEs implemented\t: mips16 dsp\n", "mips", None, "MIPS 1004Kc V2.15", ("mips1", "mips32r2", "mips16", "dsp")),
         ("cpu\t: UltraSparc T2\ntype\t: sun4v\nncpus probed\t: 2\nncpus active\t: 2\ncpucaps\t: flush,vis2\nState:\nCPU0:\tonline\nCPU1:\tonline\n", "sparc64", None, "UltraSparc T2", ("flush", "vis2")),

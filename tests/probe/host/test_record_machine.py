@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advisor.errors import UsageError
+from advisor.probe.assemble import probe_machine
 from advisor.probe.host import read_host
 from advisor.probe.record import record_machine, scrub
+from advisor.probe.records import Device
 from advisor.probe.root import Root
 
 Write = Callable[..., Root]
@@ -85,3 +89,56 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("something")
     with pytest.raises(UsageError, match="not empty"):
         record_machine(Root(tmp_path), tmp_path)
+
+
+MACHINES = {
+    path.stem: {name: text for name, text in yaml.safe_load(path.read_text(encoding="utf-8"))["files"].items() if name[:7] != "/tools/"}
+    for path in sorted((Path(__file__).resolve().parents[2] / "data" / "machines").glob("*.yaml"))
+}
+
+
+def unnamed(device: Device) -> str:
+    """Write a device without its UUIDs, which a record replaces."""
+    return re.sub(r"[0-9a-f]{16}|GPU-[^ ']*", "*", repr(replace(device, uuid=None, package=None)))
+
+
+@pytest.mark.parametrize("name", [name for name, files in MACHINES.items() if files])
+def test_what_is_read_is_recorded(name: str, machine: Write, tmp_path: Path) -> None:
+    """A machine recorded and read back is the same machine; tools are asked anew, so their texts are left out."""
+    root, target = machine(MACHINES[name]), tmp_path / "recorded"
+    record_machine(root, target)
+    before, after = probe_machine(root), probe_machine(Root(target))
+    assert [unnamed(device) for device in after.devices] == [unnamed(device) for device in before.devices]
+    assert after.host == before.host
+
+
+def test_the_kernels_command_line_keeps_no_names(machine: Write, tmp_path: Path) -> None:
+    line = "BOOT_IMAGE=/vmlinuz root=UUID=1234 ip=10.0.0.1 password=x ttm.pages_limit=100 amdgpu.gtt_size=5 isolcpus=2-3 iommu=pt quiet"
+    record_machine(machine({"/proc/cmdline": line}), tmp_path / "recorded")
+    assert (tmp_path / "recorded/proc/cmdline").read_text().split() == [
+        "ttm.pages_limit=100",
+        "amdgpu.gtt_size=5",
+        "isolcpus=2-3",
+        "iommu=pt",
+    ]
+
+
+def test_virtual_functions_and_groups_are_recorded(machine: Write, tmp_path: Path) -> None:
+    function = "/sys/bus/pci/devices/0000:c1:02.0"
+    group = "/sys/kernel/iommu_groups/3/devices/0000:00:05.0"
+    root = machine(
+        {
+            f"{function}/vendor": "0x1002\n", f"{function}/device": "0x74b5\n", f"{function}/class": "0x120000\n",
+            f"{group}/vendor": "0x1ae0\n", f"{group}/device": "0x0063\n", f"{group}/class": "0xff0000\n",
+            "/proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: X\nDevice Minor: 3\n",
+            "/sys/module/ttm/parameters/pages_limit": "1000\n",
+        }
+    )  # fmt: skip
+    root.path(f"{function}/physfn").symlink_to("../0000:c1:00.0")
+    target = tmp_path / "recorded"
+    record_machine(root, target)
+    recorded = Root(target)
+    assert recorded.link(f"{function}/physfn") == "../0000:c1:00.0"
+    assert recorded.line(f"{group}/device") == "0x0063"
+    assert recorded.integer("/sys/module/ttm/parameters/pages_limit") == 1000
+    assert "Minor: 3" in (recorded.text("/proc/driver/nvidia/gpus/0000:01:00.0/information") or "")
