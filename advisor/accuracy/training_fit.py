@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,12 @@ from advisor.accuracy.fit import fit, weights_of
 from advisor.accuracy.records import Prediction
 from advisor.accuracy.training_rows import Prepared, predict, stratum_of
 from advisor.cost.calibration import Calibration
+from advisor.cost.kernels.generation import generation_of
 from advisor.cost.memory import memory
 from advisor.cost.parameters import MEMORY_PARAMETERS, TIME_PARAMETERS
 from advisor.cost.terms import Terms
 from advisor.cost.training import compose
+from advisor.cost.traits import family_of
 from advisor.cost.uncertainty import Z_80
 from advisor.errors import UsageError
 
@@ -52,6 +55,13 @@ def memory_sample(prepared: Prepared) -> Sample:
 
 def _sample(prepared: Prepared, chosen: list[int], measured: list[float]) -> Sample:
     return Sample(np.array(chosen, dtype=np.int64), np.array(measured), [prepared.described[i].row.get("group", "") for i in chosen])
+
+
+def stacks(prepared: Prepared) -> dict[str, int]:
+    """Return how many measured runs there are of each ``framework.generation``, frameworks by the one they are measured for."""
+    rows = [int(i) for i in time_sample(prepared).rows]
+    pairs = [(family_of(prepared.plans[i].framework), generation_of(prepared.described[i].platform.profile)) for i in rows]
+    return {f"{name}.{generation}": count for (name, generation), count in sorted(Counter(pairs).items())}
 
 
 def without(prepared: Prepared, sample: Sample, by: str, stratum: str) -> Sample:

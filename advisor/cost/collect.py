@@ -15,7 +15,7 @@ from advisor.cost.memory.activations import kept_columns
 from advisor.cost.memory.constants import NF4_BYTES
 from advisor.cost.sizes import stage_sizes
 from advisor.cost.terms import FUSIONS, GENERATIONS, LINKS, Terms
-from advisor.cost.traits import Traits, traits_of
+from advisor.cost.traits import Traits, off_tpu, traits_of
 from advisor.cost.work import LAYER_WORK_FIELDS, LayerWork, Shape, layer_work
 from advisor.hardware.platform import Platform
 from advisor.hardware.records import HardwareProfile
@@ -74,6 +74,8 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     curves: DeviceCurves | None = None
     for rows, key in _kinds(plans):
         traits = traits_of(key["framework"], key["execution"])
+        if traits.fusion == "xla" and platform.profile.target != "tpu":
+            traits = off_tpu(traits)
         curves = curves_for(platform, key["framework"], calibration)
         work, inverse = _priced(model, workload, plans, rows, curves, traits, key)
         for name in LAYER_WORK_FIELDS:
@@ -91,11 +93,7 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
         device["bandwidth"][rows] = curves.memory_bytes_per_s * curves.stream.efficiency
         device["peak"][rows] = curves.peak(key["precision"])
         device["power"][rows] = power_share(platform.profile, curves)
-        # XLA folds element-wise work into products on TPUs; on other devices it compiles kernels of its own for it.
-        fused = "compiled" if traits.fusion == "xla" and platform.profile.target != "tpu" else traits.fusion
-        if fused != traits.fusion:
-            traits_table["overlap_tensor"][rows] = 0.0
-        fusion[rows] = FUSIONS.index(fused)
+        fusion[rows] = FUSIONS.index(traits.fusion)
         generation[rows] = GENERATIONS.index(curves.generation) if curves.generation in GENERATIONS else 0
     if curves is None:
         curves = curves_for(platform, "torch", calibration)

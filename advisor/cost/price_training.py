@@ -14,6 +14,7 @@ from advisor.cost.memory import memory
 from advisor.cost.price import BOTTLENECKS, PricedTable
 from advisor.cost.terms import GENERATIONS, Terms
 from advisor.cost.training import compose
+from advisor.cost.traits import family_of
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
 from advisor.model.counts import forward_flops
@@ -56,7 +57,8 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
     tokens = samples * workload.seq_len
     # Model FLOPs: forward and twice as much backward, no recomputation, attention counted in full (Chowdhery et al. 2022, appendix B).
     flops = 3.0 * forward_flops(model, workload.seq_len) * samples
-    evidence = evidence_of(terms, calibration)
+    known = rows_evidence(terms, plans, calibration)
+    spread = {name: sigma(calibration, "training", name) for name in set(known)}
     images = model.sample == "image"
     busy = _share(parts, time, ("compute", "memory_bandwidth"))
     return PricedTable(
@@ -72,9 +74,10 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
         mfu=flops / time / (terms.peak * terms.devices),
         energy_j=energy_j(platform, time, busy, terms.devices),
         cost_usd=None if platform.usd_per_device_hour is None else time * terms.devices * platform.usd_per_device_hour / 3600.0,
-        sigma_log=np.full(len(terms), sigma(calibration, "training", evidence)),
+        sigma_log=np.array([spread[name] for name in known], dtype=np.float64),
         memory_sigma_log=np.full(len(terms), calibration.sigma.get("memory", 0.1)),
-        evidence=evidence,
+        evidence=max(set(known), key=_WEAKNESS.index, default="spec"),
+        row_evidence=known,
         bottleneck=bottlenecks(parts),
         measurements=tuple(point.id for point in platform.points),
     )
@@ -89,6 +92,26 @@ def evidence_of(terms: Terms, calibration: Calibration) -> Evidence:
     if name != "any" and fitted is not None and fitted.spread is not None:
         return "calibrated"
     return "transferred" if any(p.spread is not None for p in calibration.parameters.values()) else "spec"
+
+
+_WEAKNESS: tuple[Evidence, ...] = ("measured", "calibrated", "transferred", "spec")
+#: Fewest published runs of a framework on a generation of devices that count as having measured it.
+MIN_RUNS = 5
+
+
+def rows_evidence(terms: Terms, plans: PlanTable, calibration: Calibration) -> tuple[Evidence, ...]:
+    """Return the evidence of each plan: no better than its device's, and ``transferred`` where no run of its framework was fitted there.
+
+    The minimum over thousands of predictions favours whatever is predicted too fast; what nothing measured must say so.
+    """
+    device = evidence_of(terms, calibration)
+    runs = calibration.section("training").get("stacks")
+    if device != "calibrated" or runs is None:
+        return (device,) * len(terms)
+    generation = GENERATIONS[int(terms.codes["generation"][0])]
+    each = [runs.get(f"{family_of(name)}.{generation}", 0) >= MIN_RUNS for name in plans.vocabulary["framework"]]
+    told: list[Evidence] = ["calibrated" if seen else "transferred" for seen in each]
+    return tuple(told[code] for code in plans.columns["framework"].tolist())
 
 
 def bottlenecks(parts: Mapping[str, Floats]) -> npt.NDArray[np.int8]:

@@ -91,7 +91,8 @@ class Traits:
 
 GENERIC: Final = Traits()
 
-_MEGATRON: Final = Traits(keeps_gate_product=False, kept_activations_fp8=0.84)
+#: Megatron-Core keeps the 16-bit logits and their fp32 copy, and takes the exponential in place (vocab_parallel_cross_entropy).
+_MEGATRON: Final = Traits(keeps_gate_product=False, kept_activations_fp8=0.84, logit_kept_bytes=6.0)
 _MEGATRON_2021: Final = Traits(
     fused_accumulation=False,
     dropout=True,
@@ -170,9 +171,7 @@ TRAITS: Final[dict[str, Traits]] = {
         stored_weight_bytes_fp8=1.0,
     ),
     "megatron-2021": _MEGATRON_2021,
-    "megatron-deepspeed": replace(
-        _MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True
-    ),
+    "megatron-deepspeed": replace(_MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True),
     # The same with synchronous launches, which runs on hundreds of devices over Omni-Path needed.
     "megatron-deepspeed-blocking": replace(
         _MEGATRON_2021,
@@ -220,6 +219,38 @@ def traits_of(framework: str, execution: str) -> Traits:
             keeps_gate_product=False,
         )
     return _overridden(framework, traits)
+
+
+def off_tpu(traits: Traits) -> Traits:
+    """Return XLA's traits on a device that is no TPU: nothing published measures training there, so it gets what compiled torch gets.
+
+    XLA folds element-wise work into products and splits collectives on TPUs; on other devices it compiles kernels of its own.
+    """
+    return replace(traits, fusion="compiled", overlap_tensor=0.0, reduces_each_micro_batch=True)
+
+
+#: What a recommended framework is measured by: the published stacks built on it or sharing its kernels and schedule.
+_RELATIVES: Final = {
+    "torch": ("torch", "llm-foundry", "torchtitan", "torchtune", "flash-attn"),
+    "megatron": (
+        "megatron",
+        "megatron-tuned",
+        "megatron-2021",
+        "megatron-plain",
+        "nanotron",
+        "internevo",
+        "libai",
+        "unnamed-3d",
+    ),
+    "deepspeed": ("deepspeed", "megatron-deepspeed", "megatron-deepspeed-blocking"),
+    "jax": ("jax",),
+}
+_FAMILY: Final = {name: family for family, names in _RELATIVES.items() for name in names}
+
+
+def family_of(framework: str) -> str:
+    """Return the framework whose published measurements say how ``framework`` does; itself if it has no relatives."""
+    return _FAMILY.get(framework, framework)
 
 
 def _overridden(framework: str, traits: Traits) -> Traits:

@@ -49,7 +49,7 @@ def calibrate(
 
 def _training(rows: Sequence[Row], source: str, leave_out: str | None, say: Progress) -> dict[str, Any]:
     from advisor.accuracy.score import score
-    from advisor.accuracy.training_fit import fit_all
+    from advisor.accuracy.training_fit import fit_all, stacks
     from advisor.accuracy.training_fit import leave_out as left_out
     from advisor.accuracy.training_rows import prepare
 
@@ -64,7 +64,8 @@ def _training(rows: Sequence[Row], source: str, leave_out: str | None, say: Prog
     say("fitting …")
     fitted = fit_all(prepared, start)
     say("scoring strata left out …")
-    return describe(fitted, spreads(list(left_out(prepared, fitted, "group"))), rows, source)
+    document = describe(fitted, spreads(list(left_out(prepared, fitted, "group"))), rows, source)
+    return {**document, "stacks": stacks(prepared)}
 
 
 def _other(kind: str, rows: Sequence[Row], leave_out: str | None, say: Progress) -> tuple[dict[str, Any], str]:
