@@ -39,10 +39,8 @@ def render_recommendation(document: dict[str, Any]) -> None:
     out.print(
         f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]"
     )
-    if best is not None:
-        out.print(
-            f"[dim]next: advisor explain {best['plan_id']} · advisor export {best['plan_id']} --format {export_format(best['plan'])} --out launch/[/]"
-        )
+    if document["next"]:
+        out.print(f"[dim]next: {escape(' · '.join(document['next']))}[/]")
 
 
 #: Reasons for the choice itself; the others are advice on running it and are printed apart.
@@ -76,14 +74,6 @@ def interval_text(value: dict[str, float] | None, write: Any) -> str:
     if value is None:
         return "unknown"
     return f"{write(value['value'])} (80 %: {write(value['low'])} to {write(value['high'])})"
-
-
-def export_format(plan: dict[str, Any]) -> str:
-    """Return the launch format that a reader would try first for a plan: its own framework's, else the command of torch."""
-    from advisor.export import all_exporters
-
-    known = {exporter.name for exporter in all_exporters()}
-    return str(plan["framework"]) if plan["framework"] in known else "torchrun"
 
 
 def _print_estimate(out: Any, candidate: dict[str, Any]) -> None:

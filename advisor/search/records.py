@@ -93,6 +93,8 @@ class Recommendation:
     nearest: tuple[Nearest, ...]
     search: SearchInfo
     notes: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    """Commands to type next."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON document."""

@@ -99,7 +99,8 @@ def _tie(plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
     names = ", ".join(dict.fromkeys(f"{o.family} through {o.plan.framework}" for o in tied[:4]))
     first = max(tied, key=lambda o: o.ratio)
     text = (
-        f"a tie within the error of the prediction ({100 * abs(first.ratio - 1.0):.1f} % at most) with {names}; broken by the prediction, and within 0.5 % of it "
+        f"a tie within the error of the prediction ({100 * abs(first.ratio - 1.0):.1f} % at most) with {names}; broken by the "
+        f"prediction, and within 0.5 % of it "
         "by what is easier to run: no offload, memory to spare, fewer kinds of parallelism, eager before compiled, the larger micro-batch. "
         "Choose by features where you know one of them better"
     )

@@ -12,9 +12,9 @@ from advisor.frameworks import framework
 from advisor.search.records import Recommendation, plan_id
 from advisor.trial.records import Trial
 from advisor.units import format_seconds
+from advisor.usecases.answer import build_answer
 from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.answer import build_answer
 from advisor.usecases.recommend import rank_question, store_answer
 from advisor.usecases.verdict import summary
 

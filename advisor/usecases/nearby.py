@@ -37,9 +37,8 @@ def nearby(question: Question, plan: Plan) -> list[Reason]:
         return []
     near = [row for _, row in found[:SHOWN]]
     words = [
-        f"{r['id']}: {r['parameters'] / 1e9:.3g} B on {r['devices']} × {r['hardware']} with {r['framework']}, {format_seconds(r['time_s'])} "
-        + ("a step" if kind == "training" else "a batch")
-        + (f" of {r['batch']:g}" if r["batch"] else "")
+        f"{r['id']}: {r['parameters'] / 1e9:.3g} B on {r['devices']} × {r['hardware']} with {r['framework']}, "
+        f"{format_seconds(r['time_s'])} " + ("a step" if kind == "training" else "a batch") + (f" of {r['batch']:g}" if r["batch"] else "")
         for r in near
     ]
     text = f"published runs nearby (not this one): {'; '.join(words)}"
@@ -64,7 +63,8 @@ def _rows(kind: str) -> tuple[dict, ...]:  # type: ignore[type-arg]
         billions = parameters if parameters < 1e5 else parameters / 1e9
         kept.append(
             {
-                "id": row["id"], "profiles": (known[0],), "parameters": billions * 1e9, "devices": int(devices), "hardware": row["hw_class"],
+                "id": row["id"], "profiles": (known[0],), "parameters": billions * 1e9, "devices": int(devices),
+                "hardware": row["hw_class"],
                 "framework": row["framework"], "time_s": time_s, "batch": _number(row.get("global_batch") or row.get("batch")),
             }
         )  # fmt: skip

@@ -121,7 +121,7 @@ def local_hardware(database_url: str | None = None) -> ResolvedHardware:
     device = next((d.id for d in machine.devices if _is_main(d.target, platform)), None)
     points = _machine_points(machine.fingerprint, device, database_url) if device else ()
     platform = replace(local_platform(machine, points), points=points, frameworks=usable_frameworks(machine, platform.profile.target))
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not points:
         notes = ("this machine has not been measured: `advisor bench --quick` makes the answer its own",)
     return ResolvedHardware(text="local", platform=platform, local=True, machine=machine, notes=notes)

@@ -198,7 +198,7 @@ def _workload(r: Request, model: Model) -> tuple[Workload, dict[str, Any], tuple
         objective=objective,
         limits=dict(r.limits),
     )
-    notes = ()
+    notes: tuple[str, ...] = ()
     if model.ignored_fields:
         notes = (f"fields of the model file that were not understood: {', '.join(model.ignored_fields[:12])}",)
     return workload, assumed, notes

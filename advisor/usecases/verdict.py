@@ -105,7 +105,7 @@ def excess(ranking: Ranking, row: int) -> str:
         return "no server of its own: an engine takes requests as they come"
     if "headroom_bytes" in broken:
         need, limit = float(ranking.priced.memory_bytes[row]), float(ranking.priced.memory_limit_bytes or 0.0)
-        return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free, too little for a batch that is ours to choose"
+        return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free: too little for a batch of our choosing"
     return "slower at the chosen batch"
 
 

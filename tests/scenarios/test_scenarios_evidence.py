@@ -14,7 +14,8 @@ from advisor.cli.main import run
 Ask = Callable[..., dict[str, Any]]
 LINE = {
     "benchmark": "gemm", "backend": "torch", "backend_version": "2.9.0", "device": "a100-sxm4-80gb", "device_profile": "a100-sxm4-80gb",
-    "dtype": "bf16", "params": {"m": 8192, "n": 8192, "k": 8192}, "metric": "flops_per_s", "unit": "FLOP/s", "value": 2.85e14, "samples": 40,
+    "dtype": "bf16", "params": {"m": 8192, "n": 8192, "k": 8192}, "metric": "flops_per_s", "unit": "FLOP/s", "value": 2.85e14,
+    "samples": 40,
     "status": "ok",
 }  # fmt: skip
 TRAIN = "recommend --model gpt-13b --hardware 64xa100-sxm4-80gb --seq 2048 --global-batch 512 --fix framework=megatron"

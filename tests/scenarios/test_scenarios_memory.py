@@ -26,7 +26,10 @@ def test_how_many_a100_40gb_for_all_of_13b(ask: Ask) -> None:
 
 
 def test_states_of_8_a100_80gb_bracket_what_a_run_reserved(ask: Ask) -> None:
-    line = "estimate --model gpt-13b --hardware 8xa100-sxm4-80gb --seq 2048 --task full-finetune --plan framework=torch,dp=8,sharding=fsdp,micro_batch=4"
+    line = (
+        "estimate --model gpt-13b --hardware 8xa100-sxm4-80gb --seq 2048 --task full-finetune --plan "
+        "framework=torch,dp=8,sharding=fsdp,micro_batch=4"
+    )
     used = [
         ask(f"{line},recompute={recompute},attention={attention}")["estimate"]["memory_bytes_per_device"]["value"] / GIB
         for recompute, attention in (("full", "flash"), ("none", "math"))
@@ -46,7 +49,10 @@ def test_tensor_parallel_8_of_13b_is_tight_on_40gb_and_recomputation_relieves_it
 
 @pytest.mark.parametrize(("model", "sharded"), [("baichuan-7b", 14.0), ("llama-2-13b", 26.1)])
 def test_zero2_and_zero3_on_8_v100_32gb_side_by_side(ask: Ask, model: str, sharded: float) -> None:
-    line = f"recommend --model {model} --task full-finetune --hardware 8xv100-sxm2-32gb --seq 2048 --fix offload=none --fix framework=deepspeed"
+    line = (
+        f"recommend --model {model} --task full-finetune --hardware 8xv100-sxm2-32gb --seq 2048 --fix offload=none --fix "
+        f"framework=deepspeed"
+    )
     document = ask(line)
     everything = [c["plan"] for c in [document["recommendation"], *document["alternatives"]] if c]
     assert all(p["precision"] == "fp16" for p in everything)
@@ -55,7 +61,8 @@ def test_zero2_and_zero3_on_8_v100_32gb_side_by_side(ask: Ask, model: str, shard
     if model == "llama-2-13b":
         assert any(r["text"].startswith("zero2: needs") for r in document["rejected"])
     zero3 = ask(
-        f"estimate --model {model} --task full-finetune --hardware 8xv100-sxm2-32gb --seq 2048 --plan framework=deepspeed,sharding=zero3,dp=8,offload=none"
+        f"estimate --model {model} --task full-finetune --hardware 8xv100-sxm2-32gb --seq 2048 --plan "
+        f"framework=deepspeed,sharding=zero3,dp=8,offload=none"
     )
     parts = zero3["estimate"]["memory_parts_bytes"]
     states = sum(parts.get(k, 0.0) for k in ("weights", "gradients", "optimizer_states"))
@@ -71,7 +78,10 @@ def test_the_memory_that_counts_is_of_each_device(ask: Ask, why: Why, read: Call
 
 
 def test_wrapping_a_loaded_7b_runs_out_before_sharding_does(ask: Ask, why: Why) -> None:
-    line = "estimate --model llama-2-7b --task full-finetune --hardware 8xrtx-3090 --seq 2048 --plan framework=torch,sharding=fsdp,dp=8,micro_batch=1"
+    line = (
+        "estimate --model llama-2-7b --task full-finetune --hardware 8xrtx-3090 --seq 2048 --plan "
+        "framework=torch,sharding=fsdp,dp=8,micro_batch=1"
+    )
     document = ask(line)
     peak = why(document, "INIT-PEAK")
     assert peak["value"] == pytest.approx(4 * 6.74e9, rel=0.01)  # a whole fp32 copy: 25 GiB on a 24 GiB card
@@ -89,7 +99,10 @@ def test_70b_on_16_a10_full_lora_qlora(ask: Ask) -> None:
     assert any(r["text"].startswith("all weights trained") for r in any_way["rejected"])
     qlora = ask("recommend --model llama-2-70b --task qlora --hardware 16xa10 --seq 2048", status=0)
     assert qlora["recommendation"]["plan"]["adapter"] == "qlora"
-    plain = "estimate --model llama-2-70b --task qlora --hardware 16xa10 --seq 2048 --plan framework=torch,dp=16,sharding=none,micro_batch=1,recompute=full"
+    plain = (
+        "estimate --model llama-2-70b --task qlora --hardware 16xa10 --seq 2048 --plan "
+        "framework=torch,dp=16,sharding=none,micro_batch=1,recompute=full"
+    )
     assert not ask(plain, status=1)["estimate"]["fits"]
 
 

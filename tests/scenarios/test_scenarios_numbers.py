@@ -106,7 +106,10 @@ def test_threads_and_workers_stay_within_the_cores_there_are(ask: Ask, why: Why)
 
 
 def test_which_card_without_prices_is_performance_and_says_so(ask: Ask) -> None:
-    line = "compare --model llama-2-7b --task infer --input-len 512 --output-len 128 --global-batch 16 --hardware 1xa100-sxm4-80gb --hardware 1xl40"
+    line = (
+        "compare --model llama-2-7b --task infer --input-len 512 --output-len 128 --global-batch 16 --hardware "
+        "1xa100-sxm4-80gb --hardware 1xl40"
+    )
     document = ask(line, status=0)
     assert document["best"] == "1xa100-sxm4-80gb"  # 2.0 against 0.86 TB/s decide where weights are read for each token
     assert "no prices" in document["note"]

@@ -23,7 +23,10 @@ def test_every_mode_is_shown_at_its_best_or_refused(ask: Ask) -> None:
 
 
 def test_a_lone_request_on_nvlink_wants_tensor_parallel(ask: Ask, why: Why) -> None:
-    line = "recommend --model llama-3-70b --task infer --hardware 8xh100-sxm5-80gb --concurrency 1 --objective latency --input-len 512 --output-len 128"
+    line = (
+        "recommend --model llama-3-70b --task infer --hardware 8xh100-sxm5-80gb --concurrency 1 --objective latency "
+        "--input-len 512 --output-len 128"
+    )
     document = ask(line, status=0)
     assert document["recommendation"]["plan"]["tp"] > 1
     assert document["recommendation"]["plan"]["pp"] == 1
@@ -74,7 +77,10 @@ def test_weights_sharded_within_a_node_are_offered_where_they_fit(ask: Ask, why:
 
 
 def test_lora_of_8b_is_not_sharded_by_stage_3(ask: Ask) -> None:
-    line = "estimate --model llama-3-8b --task lora --hardware 3xa100-sxm4-80gb --seq 1024 --global-batch 12 --plan framework=deepspeed,sharding="
+    line = (
+        "estimate --model llama-3-8b --task lora --hardware 3xa100-sxm4-80gb --seq 1024 --global-batch 12 --plan "
+        "framework=deepspeed,sharding="
+    )
     two, three = ask(line + "zero2"), ask(line + "zero3")
     assert two["estimate"]["fits"]
     assert three["estimate"]["step_time_s"]["value"] >= two["estimate"]["step_time_s"]["value"]
@@ -132,7 +138,10 @@ def test_experts_name_their_limits(ask: Ask) -> None:
 
 
 def test_serving_says_engine_replicas_batch_and_cache(ask: Ask, why: Why) -> None:
-    line = "recommend --model llama-2-13b --task serve --hardware 4xa100-sxm4-80gb --input-len 512 --output-len 256 --concurrency 32 --limit tpot_s=0.05"
+    line = (
+        "recommend --model llama-2-13b --task serve --hardware 4xa100-sxm4-80gb --input-len 512 --output-len 256 "
+        "--concurrency 32 --limit tpot_s=0.05"
+    )
     document = ask(line, status=0)
     plan, estimate = document["recommendation"]["plan"], document["recommendation"]["estimate"]
     settings = why(document, "SERVING")["detail"]
@@ -145,7 +154,10 @@ def test_serving_says_engine_replicas_batch_and_cache(ask: Ask, why: Why) -> Non
 
 
 def test_a_limit_that_nothing_keeps_says_what_the_best_reaches(ask: Ask) -> None:
-    line = "recommend --model llama-2-70b --task serve --hardware 2xa100-sxm4-80gb --input-len 2048 --output-len 128 --concurrency 64 --limit ttft_s=0.01"
+    line = (
+        "recommend --model llama-2-70b --task serve --hardware 2xa100-sxm4-80gb --input-len 2048 --output-len 128 "
+        "--concurrency 64 --limit ttft_s=0.01"
+    )
     document = ask(line, status=1)
     assert "no plan keeps ttft_s 10 ms" in document["verdict"]
     assert "the best reaches" in document["verdict"]

@@ -20,7 +20,10 @@ def device_advice(case: Case) -> Iterator[Reason]:
         bf16 = sheet.dense_tflops.get("bf16") or sheet.dense_tflops.get("fp16")
         text = f"{p.devices} devices as the system shows them are {packages:g} packages of {sheet.logical_devices_per_package}"
         if bf16:
-            text += f"; peaks and memory are of one device ({bf16:g} TFLOP/s dense 16-bit, {sheet.memory_gib:g} GiB), half of what the data sheet prints"
+            text += (
+                f"; peaks and memory are of one device ({bf16:g} TFLOP/s dense 16-bit, {sheet.memory_gib:g} GiB), half of "
+                f"what the data sheet prints"
+            )
         yield Reason(code="LOGICAL-DEVICES", text=text, value=float(p.devices))
     match = _CORES.fullmatch(p.name.strip())
     if match is not None:

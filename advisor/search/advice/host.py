@@ -15,7 +15,9 @@ def host_advice(case: Case) -> Iterator[Reason]:
         return
     threads = case.plan.threads
     text = (
-        f"{threads} thread{'s' if threads > 1 else ''} (OMP_NUM_THREADS, intra-op), of {p.threads} usable: physical cores capped by affinity and the "
-        "cgroup quota; several processes divide them (cores / processes each), pinned to cores of their own; hyper-threads add nothing to products"
+        f"{threads} thread{'s' if threads > 1 else ''} (OMP_NUM_THREADS, intra-op), of {p.threads} usable: physical cores capped "
+        f"by affinity and the "
+        "cgroup quota; several processes divide them (cores / processes each), pinned to cores of their own; hyper-threads add "
+        "nothing to products"
     )
     yield Reason(code="THREADS", text=text, value=float(threads), detail={"threads": threads, "usable": p.threads})

@@ -19,7 +19,8 @@ def link_advice(case: Case) -> Iterator[Reason]:
     inner = p.tiers[0]
     if not p.profile.peer_to_peer:
         text = (
-            f"no peer-to-peer between {p.profile.name}: traffic between devices goes through host memory, so collectives are slow and their latency "
+            f"no peer-to-peer between {p.profile.name}: traffic between devices goes through host memory, so collectives are slow "
+            f"and their latency "
             "high (NCCL_P2P_DISABLE=1 is what the driver does anyway)"
         )
         text += (
@@ -29,7 +30,10 @@ def link_advice(case: Case) -> Iterator[Reason]:
         )
         yield Reason(code="NO-P2P", text=text, value=inner.bandwidth_bytes_per_s)
     elif inner.kind.startswith("pcie"):
-        text = f"devices are joined by PCIe ({format_rate(inner.bandwidth_bytes_per_s, 'bytes_per_s')} per direction): keep traffic between them small"
+        text = (
+            f"devices are joined by PCIe ({format_rate(inner.bandwidth_bytes_per_s, 'bytes_per_s')} per direction): keep "
+            f"traffic between them small"
+        )
         yield Reason(code="PCIE", text=text, value=inner.bandwidth_bytes_per_s)
     if case.workload.is_training:
         yield from _sharded_bytes(case)
@@ -50,7 +54,10 @@ def _sharded_bytes(case: Case) -> Iterator[Reason]:
             extra = local / inner
             used = case.memory_bytes or 0.0
             fits = p.memory_bytes is None or used + extra <= p.memory_bytes
-            text += f"; a copy of the weights per node (hpZ, zero_hpz_partition_size {inner}) takes {extra / GIB:.1f} GiB more a device and leaves "
+            text += (
+                f"; a copy of the weights per node (hpZ, zero_hpz_partition_size {inner}) takes {extra / GIB:.1f} GiB more a "
+                f"device and leaves "
+            )
             text += f"{format_bytes(2 * local)} of it between nodes: it " + ("fits" if fits else "does not fit")
             yield Reason(
                 code="SHARDED-BYTES",
@@ -72,8 +79,14 @@ def _split(case: Case) -> Iterator[Reason]:
         return
     if plan.tp > 1:
         small = plan.micro_batch * t.hidden * 2.0
-        text = f"tensor parallelism adds 2 all-reduces a layer and token ({2 * t.layers} of {format_bytes(small)}): bound by latency, not bandwidth"
+        text = (
+            f"tensor parallelism adds 2 all-reduces a layer and token ({2 * t.layers} of {format_bytes(small)}): bound by "
+            f"latency, not bandwidth"
+        )
         yield Reason(code="TP-LATENCY", text=text, value=float(2 * t.layers))
     elif plan.dp > 1 and plan.pp == 1:
-        text = f"the model fits one device, so {plan.dp} replicas need no traffic between devices; split it (tp) only for a shorter time to the first token"
+        text = (
+            f"the model fits one device, so {plan.dp} replicas need no traffic between devices; split it (tp) only for a "
+            f"shorter time to the first token"
+        )
         yield Reason(code="REPLICAS", text=text, value=float(plan.dp))

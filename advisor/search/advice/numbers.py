@@ -22,7 +22,8 @@ def number_advice(case: Case) -> Iterator[Reason]:
     if case.plan.precision == "fp16" and case.workload.is_training:
         s = LOSS_SCALE
         text = (
-            f"fp16 training scales the loss: start at {s['initial_scale']}, double after {s['growth_interval']} steps without overflow, halve on "
+            f"fp16 training scales the loss: start at {s['initial_scale']}, double after {s['growth_interval']} steps without "
+            f"overflow, halve on "
             "one and skip that step; keep fp32 master weights, and clip gradients after unscaling"
         )
         yield Reason(code="LOSS-SCALE", text=text, value=float(s["initial_scale"]), detail=dict(s))
@@ -65,8 +66,10 @@ def _unverified(case: Case) -> Iterator[Reason]:
     low = case.plan.precision if case.plan.precision in ("fp8", "fp4", "int8") else case.plan.quantization
     if chosen is not None and case.ranking.unverified[chosen]:
         text = (
-            f"{low} is unverified: no {low} product of this size was measured on this kind of device, the gain is the data sheet's; measure it "
-            f"(`advisor bench gemm --dtype {low.split('-')[0]}`) before you rely on it, or take --fix precision=bf16 --fix quantization=none"
+            f"{low} is unverified: no {low} product of this size was measured on this kind of device, the gain is the data "
+            f"sheet's; measure it "
+            f"(`advisor bench gemm --dtype {low.split('-')[0]}`) before you rely on it, or take --fix precision=bf16 --fix "
+            f"quantization=none"
         )
         yield Reason(code="UNVERIFIED", text=text, value=low)
         return
@@ -77,7 +80,8 @@ def _unverified(case: Case) -> Iterator[Reason]:
     gain = float(score[chosen] / score[doubtful].min() - 1.0)
     if gain > 0:
         text = (
-            f"eight bits or fewer are predicted {100 * gain:.0f} % better, which is unverified on this device and within the interval of the "
+            f"eight bits or fewer are predicted {100 * gain:.0f} % better, which is unverified on this device and within the "
+            f"interval of the "
             "prediction: not recommended before a measurement"
         )
         yield Reason(code="UNVERIFIED", text=text, value=gain)

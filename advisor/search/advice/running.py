@@ -85,7 +85,8 @@ def _loader(case: Case) -> Iterator[Reason]:
         else f", given that many CPUs for each of {case.platform.devices_per_node} ranks of a node"
     )
     text = (
-        f"data loader: {workers} workers a rank ({samples / ranks:.3g} samples/s at {1e3 * (IMAGE_SAMPLE_S if image else TEXT_SAMPLE_S):.3g} ms of CPU "
+        f"data loader: {workers} workers a rank ({samples / ranks:.3g} samples/s at "
+        f"{1e3 * (IMAGE_SAMPLE_S if image else TEXT_SAMPLE_S):.3g} ms of CPU "
         f"each, a prior: `advisor bench dataload` measures yours){cap}"
     )
     detail = {"workers_per_rank": workers, "samples_per_s_per_rank": samples / ranks, "cpus_per_rank": share}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from advisor.cost.inference_memory import kv_cache_bytes, weight_bytes
+from advisor.model.records import Transformer
 from advisor.search.advice._case import Case
 from advisor.search.records import Reason
 from advisor.units import GIB, MIB, format_bytes, format_seconds
@@ -32,21 +33,19 @@ def serving_advice(case: Case) -> Iterator[Reason]:
     """Yield the settings of a server for models that generate, and batching for those that do not."""
     if case.workload.is_training:
         return
-    if case.model.kind == "decoder" and case.plan.execution == "engine":
-        yield kv_budget(case)
+    if case.model.kind == "decoder" and case.plan.execution == "engine" and case.model.transformer is not None:
+        yield kv_budget(case, case.model.transformer)
     if case.workload.task == "serve":
         yield _settings(case)
 
 
-def kv_budget(case: Case) -> Reason:
-    """Return the key-value tokens one replica can hold: share · memory − weights − the peak of the profiling pass, over the bytes of a token.
+def kv_budget(case: Case, t: Transformer) -> Reason:
+    """Return the key-value tokens one replica can hold: share · memory − weights − the peak of the profiling pass, over bytes a token.
 
     The profiling pass reads ``max_model_len`` tokens at once (vLLM profiles its largest batch at start): queries, keys, values and both
     widths of the MLP live together, and logits of up to 256 sequences.
     """
     model, plan = case.model, case.plan
-    t = model.transformer
-    assert t is not None  # a decoder has the sizes of a transformer
     width = _WIDTH.get(plan.precision, 2.0)
     one = np.ones(1)
     tp, pp = one * plan.tp, one * plan.pp
@@ -70,7 +69,8 @@ def kv_budget(case: Case) -> Reason:
     if tokens < length:
         need = length * per_token
         text += (
-            f"; a sequence of {length:,} needs {need / GIB:.2f} GiB: set max_model_len {tokens // 16 * 16:,}, a larger memory share (0.95), an fp8 "
+            f"; a sequence of {length:,} needs {need / GIB:.2f} GiB: set max_model_len {tokens // 16 * 16:,}, a larger memory "
+            f"share (0.95), an fp8 "
             "cache (half the bytes), or tp=2"
         )
     else:
@@ -104,13 +104,18 @@ def _settings(case: Case) -> Reason:
     detail = {
         "engine": plan.framework, "replicas": plan.dp, "tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "quantization": plan.quantization,
         "max_batch": plan.micro_batch, "max_batched_tokens": max(8192, plan.micro_batch), "requests_per_s": rate,
-        "requests_per_s_per_replica": per_replica, "instance_groups": plan.dp, "batching_delay_s": delay, "min_replicas": least, "max_replicas": most,
+        "requests_per_s_per_replica": per_replica, "instance_groups": plan.dp, "batching_delay_s": delay, "min_replicas": least,
+        "max_replicas": most,
     }  # fmt: skip
     text = (
-        f"serve with {plan.framework}: {plan.dp} replica{'s' if plan.dp > 1 else ''} × tp {plan.tp} × pp {plan.pp}, {'16-bit' if plan.quantization == 'none' else plan.quantization} weights, at most "
+        f"serve with {plan.framework}: {plan.dp} replica{'s' if plan.dp > 1 else ''} × tp {plan.tp} × pp {plan.pp}, "
+        f"{'16-bit' if plan.quantization == 'none' else plan.quantization} weights, at most "
         f"{plan.micro_batch} sequences and {max(8192, plan.micro_batch):,} tokens a step each"
     )
     if per_replica is not None and rate is not None:
         text += f", {rate:.3g} requests/s in all ({per_replica:.3g} a replica)"
-    text += f"; batching delay up to {format_seconds(delay)}; autoscale between {least} and {most} replicas, one more above {100 * _BUSY:.0f} % load"
+    text += (
+        f"; batching delay up to {format_seconds(delay)}; autoscale between {least} and {most} replicas, one more above "
+        f"{100 * _BUSY:.0f} % load"
+    )
     return Reason(code="SERVING", text=text, value=float(plan.dp), detail=detail)
