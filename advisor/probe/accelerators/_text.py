@@ -85,7 +85,7 @@ def size_bytes(text: object, unit: str = "b") -> int | None:
     scale = _UNITS.get(match.group(2).lower() or unit.lower())
     if scale is None or not math.isfinite(amount) or amount <= 0:
         return None
-    return int(match.group(1)) * scale if match.group(1).isdigit() else int(amount * scale)
+    return int(match.group(1)) * scale if match.group(1).isdecimal() else int(amount * scale)
 
 
 def yes(text: object) -> bool | None:

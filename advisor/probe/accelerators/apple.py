@@ -38,6 +38,6 @@ def parse_sysctl(text: str) -> Sighting | None:
     found.arch = generation if re.match(r"m\d", generation) else None
     memory = facts.get("hw.memsize", "")
     found.package = facts.get("hw.model")
-    found.details = compact({"pool_bytes": int(memory) if memory.isdigit() and len(memory) < 20 else None, "integrated": True})
+    found.details = compact({"pool_bytes": int(memory) if memory.isdecimal() and len(memory) < 20 else None, "integrated": True})
     found.unknown["memory_bytes"] = "shares the machine's memory; Metal grants a part of it that changes with the release"
     return found

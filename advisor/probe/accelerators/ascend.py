@@ -106,7 +106,7 @@ def _chip(
     card: tuple[int, str | None, str | None, list[str]], cells: list[str], second_head: str | None, heads: list[str], logic: int
 ) -> Sighting:
     npu, name, health, readings = card
-    ids = [int(word) for word in cells[0].split() if word.isdigit()]
+    ids = [int(word) for word in cells[0].split() if word.isdecimal()]
     pairs = [(int(used), int(total)) for used, total in _PAIR.findall(cells[2])]
     kinds = heads[-len(pairs) :] if pairs and len(heads) >= len(pairs) else ["memory", "hbm"][: len(pairs)]
     sizes = {kind: total for kind, (_, total) in zip(kinds, pairs, strict=False) if total > 0}

@@ -126,6 +126,6 @@ def _guess(row: list[str]) -> dict[str, str]:
             fields["name"] = cell
         elif re.search(r"MiB$", cell) and "memory.total" not in fields:
             fields["memory.total"] = cell
-        elif place == 0 and cell.isdigit():
+        elif place == 0 and cell.isdecimal():
             fields["index"] = cell
     return fields

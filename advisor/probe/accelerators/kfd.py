@@ -24,7 +24,7 @@ def properties(root: Root, name: str) -> dict[str, int]:
     found = {}
     for line in (root.text(name) or "").splitlines():
         words = line.split()
-        if len(words) == 2 and words[1].lstrip("-").isdigit() and len(words[1]) < 40:
+        if len(words) == 2 and words[1].lstrip("-").isdecimal() and len(words[1]) < 40:
             found[words[0]] = int(words[1])
     return found
 
@@ -42,7 +42,7 @@ def read_kfd(root: Root) -> tuple[list[Sighting], int]:
     found: dict[int, tuple[Sighting, dict[str, int]]] = {}
     denied = 0
     for name in sorted(root.names(NODES), key=lambda text: (len(text), text)):
-        if not name.isdigit():
+        if not name.isdecimal():
             continue
         if root.denied(f"{NODES}/{name}/gpu_id") or root.denied(f"{NODES}/{name}/properties"):
             denied += 1

@@ -92,7 +92,7 @@ def _table(text: str) -> list[Sighting]:
         if not bare.startswith("|"):
             continue
         cells = [cell.strip() for cell in bare.strip("|").split("|")]
-        if not cells[0].isdigit():
+        if not cells[0].isdecimal():
             if not found:
                 heads += [""] * (len(cells) - len(heads))
                 heads = [f"{head} {cells[place]}".strip().lower() if place < len(cells) else head for place, head in enumerate(heads)]

@@ -67,7 +67,7 @@ def _affinity(words: list[str], tail: str) -> dict[str, object]:
     return compact(
         {
             "cpu_affinity": facts.get("CPU Affinity"),
-            "numa_node": int(numa) if numa and numa.isdigit() else None,
-            "gpu_numa_node": int(own) if own and own.isdigit() else None,
+            "numa_node": int(numa) if numa and numa.isdecimal() else None,
+            "gpu_numa_node": int(own) if own and own.isdecimal() else None,
         }
     )

@@ -85,7 +85,7 @@ def scan(root: Root) -> tuple[PciDevice, ...]:
                 continue
             if normal_bdf(name) is not None and root.exists(f"{DEVICES}/{name}"):
                 continue
-            device = _read(root, f"{GROUPS}/{group}/devices/{name}", name, "iommu", int(group) if group.isdigit() else None)
+            device = _read(root, f"{GROUPS}/{group}/devices/{name}", name, "iommu", int(group) if group.isdecimal() else None)
             if device is not None:
                 found.append(device)
     return tuple(found)
@@ -130,7 +130,7 @@ def _read(root: Root, folder: str, name: str, source: str, group: int | None = N
         subsystem=_hexadecimal(root, f"{folder}/subsystem_device"),
         revision=_hexadecimal(root, f"{folder}/revision"),
         numa_node=numa if numa is not None and numa >= 0 else None,
-        iommu_group=group if group is not None else int(tail) if tail.isdigit() else None,
+        iommu_group=group if group is not None else int(tail) if tail.isdecimal() else None,
         speed_gts=_speed(root.line(f"{folder}/current_link_speed")),
         speed_max_gts=_speed(root.line(f"{folder}/max_link_speed")),
         width=_width(root.integer(f"{folder}/current_link_width")),

@@ -22,7 +22,7 @@ def read(root: Root, pci: tuple[PciDevice, ...]) -> Reading:
     if root.is_live:
         text = run_tool(["tt-smi", "-s", "--snapshot_no_tty"], root.environ).text
     sightings = [*parse_tt_smi(text or ""), *(from_pci(device, "other", ("tenstorrent",), "tenstorrent") for device in seen)]
-    names = [name for name in root.names("/dev/tenstorrent") if name.isdigit()]
+    names = [name for name in root.names("/dev/tenstorrent") if name.isdecimal()]
     for item in sightings:
         if item.source == "pci" and item.driver and names:
             try_nodes(root, item, [f"/dev/tenstorrent/{names[0]}"])

@@ -122,7 +122,7 @@ def _environment(root: Root, reading: Reading) -> None:
         )
     visible = given.get("TPU_VISIBLE_CHIPS") or given.get("TPU_VISIBLE_DEVICES")
     chosen = [part.strip() for part in visible.split(",")] if visible else []
-    wrong = [part for part in chosen if not part.isdigit() or int(part) >= len(reading.sightings)]
+    wrong = [part for part in chosen if not part.isdecimal() or int(part) >= len(reading.sightings)]
     if wrong and reading.sightings:
         reading.findings.append(
             Finding(

@@ -29,7 +29,7 @@ def select_cuda(text: str | None, uuids: Sequence[str | None]) -> list[int]:
 
 
 def _place(item: str, uuids: Sequence[str | None]) -> int | None:
-    if item.isdigit():
+    if item.isdecimal():
         return int(item) if len(item) < 6 and int(item) < len(uuids) else None
     found = [place for place, uuid in enumerate(uuids) if uuid and uuid.lower().startswith(item.lower())]
     return found[0] if len(found) == 1 else None

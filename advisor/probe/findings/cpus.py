@@ -64,7 +64,7 @@ def threads(context: Context) -> Iterator[Finding]:
     stated = {name: context.environ[name] for name in _THREADS if context.environ.get(name)}
     for name, text in stated.items():
         first = text.split(",")[0].strip()
-        if not first.isdigit() or int(first) == 0:
+        if not first.isdecimal() or int(first) == 0:
             yield Finding(
                 code="THREADS_MALFORMED",
                 severity="warning",

@@ -80,7 +80,7 @@ def visible_devices(context: Context) -> Iterator[Finding]:
                 evidence=f"{name}={text!r}",
                 fix=f"export {name}={','.join(selected)}",
             )
-        elif all(item.strip().isdigit() for item in selected) and max(int(item) for item in selected) >= count and targets[0] == "cuda":
+        elif all(item.strip().isdecimal() for item in selected) and max(int(item) for item in selected) >= count and targets[0] == "cuda":
             yield Finding(
                 code="VISIBLE_DEVICES_ODD",
                 severity="warning",

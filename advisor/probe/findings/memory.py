@@ -159,7 +159,7 @@ def resource_limits(context: Context) -> Iterator[Finding]:
         for match in re.finditer(r"^(Max [a-z ]+?)\s{2,}(\S+)\s", context.root.text("/proc/self/limits") or "", re.MULTILINE)
     }
     address = found.get("Max address space", "unlimited")
-    if address.isdigit():
+    if address.isdecimal():
         yield Finding(
             code="ULIMIT_ADDRESS_SPACE",
             severity="warning",
@@ -168,7 +168,7 @@ def resource_limits(context: Context) -> Iterator[Finding]:
             fix="ulimit -v unlimited",
         )
     locked = found.get("Max locked memory", "unlimited")
-    if locked.isdigit() and int(locked) < GIB and context.root.names("/sys/class/infiniband"):
+    if locked.isdecimal() and int(locked) < GIB and context.root.names("/sys/class/infiniband"):
         yield Finding(
             code="ULIMIT_MEMLOCK",
             severity="warning",
@@ -177,7 +177,7 @@ def resource_limits(context: Context) -> Iterator[Finding]:
             fix="ulimit -l unlimited, or docker run --ulimit memlock=-1",
         )
     files = found.get("Max open files", "unlimited")
-    if files.isdigit() and int(files) < 4096:
+    if files.isdecimal() and int(files) < 4096:
         yield Finding(
             code="ULIMIT_NOFILE",
             severity="info",

@@ -83,7 +83,7 @@ def _own_paths(root: Root) -> dict[str, str]:
     paths: dict[str, str] = {}
     for line in (root.text("/proc/self/cgroup") or "").splitlines():
         parts = line.strip().split(":", 2)
-        if len(parts) == 3 and parts[0].isdigit():
+        if len(parts) == 3 and parts[0].isdecimal():
             for controller in parts[1].split(","):
                 paths.setdefault(controller, parts[2])
     return paths

@@ -63,7 +63,7 @@ def parse_cpuinfo(text: str | None) -> CpuInfo:
         if not separator or not key:
             continue
         lower = key.lower()
-        if lower == "processor" and value.isdigit() and value.isascii():
+        if lower == "processor" and value.isdecimal() and value.isascii():
             current = {}
             cpus.append(current)
         elif ended and current is not common and not _belongs(lower, current):

@@ -331,3 +331,15 @@ def test_b24_a_wheel_without_code_for_the_gpu(capability: tuple[int, int], archs
 def test_b89_activity_above_a_hundred_percent_is_told_as_read() -> None:
     answer = read_nvml('{"kind":"init","ok":true}\n{"kind":"gpu","index":0,"memory":5,"utilization":137}\n')
     assert answer.sightings[0].details["utilization_pct"] == 137
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "dtype", "per_device"), [("NVIDIA H200", 143_771, "fp16", 989.5), ("NVIDIA H100 NVL", 95_830, "fp16", 835.5)]
+)
+def test_b26_a_sheet_holds_dense_peaks_of_one_device(name: str, memory: int, dtype: str, per_device: float) -> None:
+    """Vendors print these with sparsity, twice as much, and the NVL one once more for a pair of cards."""
+    from advisor.hardware.match import match_device
+
+    match = match_device(Device(id="0", target="cuda", vendor="nvidia", name=name, arch="sm_90", state="usable", memory_bytes=memory << 20))
+    assert match is not None
+    assert match.profile.dense_tflops[dtype] <= 1.01 * per_device
