@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.accuracy import software
@@ -56,11 +56,9 @@ def whole(text: str | None) -> int | None:
 
 def describe(row: Row) -> Described | str:
     """Return the row described, or the reason why it cannot be."""
-    framework = software.framework_of(row.get("framework", ""))
-    devices = whole(row.get("n_devices"))
-    if devices is None:
+    devices, framework = software.devices_and_framework(row)
+    if not devices:
         return "the number of devices is not stated"
-    framework = software.launched_synchronously(framework, row.get("source", ""), devices)
     platform = platform_of(
         row.get("hw_class", ""), row.get("hardware", ""), devices, whole(row.get("devices_per_node")), row.get("interconnect_note", "")
     )
@@ -79,7 +77,7 @@ def describe(row: Row) -> Described | str:
     if adapter is None:
         return "the table mixes full fine-tuning and adapters without a column for it"
     workload = Workload(task="train" if adapter == "none" else "finetune", seq_len=seq, global_batch=batch)
-    plan = _plan(row, framework, platform, devices, batch, adapter)
+    plan = _plan(row, framework, platform, devices, batch, adapter, whole(row.get("micro_batch")))
     if isinstance(plan, str):
         return plan
     memory = number(row.get("peak_mem_gib"))
@@ -160,10 +158,34 @@ def _global_batch(row: Row) -> int | None:
     return micro * dp * (whole(row.get("grad_accum")) or 1) if micro and dp else None
 
 
-def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int, adapter: str) -> Plan | str | None:
+#: Micro-batches tried where a table states the degrees of parallelism alone.
+_MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+def stated_plans(d: Described) -> list[Plan]:
+    """Return the plans a row leaves open when it states all but the micro-batch; none where it does not state the degrees either."""
+    devices, framework = software.devices_and_framework(d.row)
+    adapter = software.adapter_of(d.row.get("source", ""), d.row.get("notes", "")) or "none"
+    batch = d.workload.global_batch or 0
+    found = [_plan(d.row, framework, d.platform, devices, batch, adapter, micro) for micro in _MICRO_BATCHES]
+    return [plan for plan in found if isinstance(plan, Plan) and plan.global_batch == batch]
+
+
+def with_stated_software(d: Described, plan: Plan) -> Plan:
+    """Return ``plan`` run by the software that the row names, in the precision it states: what the run had, not what one would choose."""
+    _, framework = software.devices_and_framework(d.row)
+    stated = d.row.get("precision", "")
+    precision = software.precision_of(stated, framework, d.platform.profile.dense_tflops) if stated else plan.precision
+    attention = software.attention_of(d.row.get("flash_attention", ""), framework)
+    if not d.row.get("framework"):
+        return replace(plan, precision=precision)
+    execution = software.execution_of(framework, precision, d.row.get("notes", ""))
+    return replace(plan, framework=framework, execution=execution, precision=precision, attention=attention)
+
+
+def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int, adapter: str, micro: int | None) -> Plan | str | None:
     """Return the Plan, None where the layout is not stated, or a reason where it contradicts itself."""
     dp, tp, pp = (whole(row.get(name)) for name in ("dp", "tp", "pp"))
-    micro = whole(row.get("micro_batch"))
     if not (tp and pp and micro):
         return None
     cp = whole(row.get("cp")) or 1

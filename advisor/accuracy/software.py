@@ -23,6 +23,8 @@ _FRAMEWORKS: tuple[tuple[str, str], ...] = (
     ("jax", "jax"),
     ("megatron-bridge", "megatron-tuned"),
     ("nemo", "megatron-tuned"),
+    # Intel's forks of 2024 have fused attention and overlap; their name comes before that of what they forked.
+    ("gaudi", "megatron"),
     ("megatron-deepspeed", "megatron-deepspeed"),
     ("deepspeed 3d", "megatron-deepspeed"),
     ("hf trainer", "deepspeed"),
@@ -31,7 +33,6 @@ _FRAMEWORKS: tuple[tuple[str, str], ...] = (
     ("+ te ", "megatron-plain"),
     ("primus", "megatron"),
     ("modellink", "megatron"),
-    ("gaudi", "megatron"),
     ("neuron", "megatron"),
     ("megatron", "megatron-2021"),
     ("deepspeed", "deepspeed"),
@@ -54,6 +55,13 @@ def framework_of(text: str) -> str:
     """Return the framework's name; a blank one is 3D-parallel code of unstated origin."""
     lower = text.lower()
     return next((name for part, name in _FRAMEWORKS if part in lower), "unnamed-3d" if not lower else "torch")
+
+
+def devices_and_framework(row: Mapping[str, str]) -> tuple[int, str]:
+    """Return the number of devices (0 where it is not stated) and the name of the framework as it was run."""
+    text = row.get("n_devices", "").strip()
+    devices = int(float(text)) if re.fullmatch(r"\d+(\.0*)?", text) else 0
+    return devices, launched_synchronously(framework_of(row.get("framework", "")), row.get("source", ""), devices)
 
 
 def launched_synchronously(framework: str, source: str, devices: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.accuracy import software
 from advisor.accuracy.records import Prediction, skip
-from advisor.accuracy.rows import Described, Row, describe
+from advisor.accuracy.rows import Described, Row, describe, stated_plans, with_stated_software
 from advisor.cost.calibration import Calibration
 from advisor.cost.collect import collect
 from advisor.cost.memory import Memory, memory
@@ -75,14 +75,17 @@ def prepare(rows: Iterable[Row], calibration: Calibration, choose: Chooser | Non
 
 
 def _chosen(d: Described, choose: Chooser, calibration: Calibration) -> Plan | None:
-    """Return the plan a recommendation would choose, in the precision the table states where some framework offers it there."""
+    """Return the plan a recommendation would choose within what the row states: its degrees, its software, its precision."""
+    options = stated_plans(d)
+    if options:
+        terms = collect(d.model, d.workload, d.platform, PlanTable.of(options), calibration)
+        time = sum(compose(terms, calibration).values(), start=np.zeros(len(options)))
+        limit = d.platform.memory_bytes or math.inf
+        return options[int(np.argmin(np.where(memory(terms, calibration).device <= limit, time, np.inf)))]
     stated = d.row.get("precision", "")
-    if stated:
-        precision = software.precision_of(stated, "", d.platform.profile.dense_tflops)
-        plan = choose(d.model, d.workload, d.platform, calibration, {"precision": precision})
-        if plan is not None:
-            return plan
-    return choose(d.model, d.workload, d.platform, calibration, None)
+    fixed = {"precision": software.precision_of(stated, "", d.platform.profile.dense_tflops)} if stated else None
+    plan = choose(d.model, d.workload, d.platform, calibration, fixed) or choose(d.model, d.workload, d.platform, calibration, None)
+    return None if plan is None else with_stated_software(d, plan)
 
 
 def _that_fits(d: Described, plan: Plan, calibration: Calibration) -> Plan:
