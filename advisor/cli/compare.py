@@ -27,7 +27,7 @@ def command(ctx: click.Context, as_json: bool, hardware: tuple[str, ...], **opti
     Exits 1 when it fits none of them.
     """
     from advisor.report.estimate import render_comparison
-    from advisor.usecases.estimate import compare
+    from advisor.usecases.compare import compare
 
     document = compare(request_from(options, hardware[0]), hardware, database_url=ctx.obj.database_url)
     emit(document, as_json, render_comparison)

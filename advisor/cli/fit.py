@@ -34,7 +34,7 @@ def command(ctx: click.Context, as_json: bool, products: tuple[str, ...], **opti
     Exits 1 when none does.
     """
     from advisor.report.estimate import render_fit
-    from advisor.usecases.estimate import fit
+    from advisor.usecases.fit import fit
 
     document = fit(request_from(options, "local"), products or None, database_url=ctx.obj.database_url)
     emit(document, as_json, render_fit)

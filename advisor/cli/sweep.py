@@ -26,7 +26,7 @@ def command(ctx: click.Context, as_json: bool, param: str, **options: Any) -> in
     Exits 1 when no value fits.
     """
     from advisor.report.estimate import render_sweep
-    from advisor.usecases.estimate import sweep
+    from advisor.usecases.fit import sweep
 
     document = sweep(request_from(options), param, database_url=ctx.obj.database_url)
     emit(document, as_json, render_sweep)

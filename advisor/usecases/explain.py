@@ -37,6 +37,10 @@ def explain(plan_id: str, database_url: str) -> dict[str, Any]:
     }
 
 
+#: Bytes a parameter that stay whole on every rank, and those that are divided by the shard degree (bf16 with Adam; ZeRO, section 3.1).
+_STATES = {"zero1": (4, 12), "zero2": (2, 14), "zero3": (0, 16), "fsdp": (0, 16), "hsdp": (0, 16)}
+
+
 def formulas(document: dict[str, Any], plan: dict[str, Any], estimate: dict[str, Any]) -> list[dict[str, str]]:
     """Return the arithmetic a reader can redo by hand: what is computed, the formula, and the numbers in it."""
     steps: list[dict[str, str]] = []
@@ -72,6 +76,38 @@ def formulas(document: dict[str, Any], plan: dict[str, Any], estimate: dict[str,
             "model states, unsharded",
             "16 B · parameters  (Rajbhandari et al. 2020, section 3.1)",
             f"16 · {parameters:.4g} = {16 * parameters / 1e9:.1f} GB",
+        )
+        sharded = _STATES.get(plan["sharding"])
+        if sharded is not None and plan["adapter"] == "none" and plan["shard_degree"] > 1:
+            whole, split = sharded
+            local, degree = parameters / (plan["tp"] * plan["pp"]), plan["shard_degree"]
+            each = whole * local + split * local / degree
+            add(
+                f"model states under {plan['sharding']}, a device",
+                f"{whole} · P + {split} · P / n  with P the parameters of a device's layers, n the shard degree (ZeRO, section 3)",
+                f"{whole} · {local:.4g} + {split} · {local:.4g} / {degree} = {each / 2**30:.1f} GiB",
+            )
+        sizes = document["model"].get("transformer") or {}
+        hidden, layers = sizes.get("hidden"), sizes.get("layers")
+        mfu, step = estimate.get("mfu"), estimate.get("step_time_s")
+        if hidden and layers and mfu and step and plan["adapter"] == "none":
+            rate = tokens / step["value"]
+            add(
+                "model FLOPs a second and device",
+                "(6 · parameters + 12 · layers · hidden · sequence) · tokens/s / devices; over the dense peak it is the MFU "
+                "(Chowdhery et al. 2022)",
+                f"(6 · {parameters:.4g} + 12 · {layers} · {hidden} · {seq}) · {rate:,.0f} / {plan['devices']} = "
+                f"{(6 * parameters + 12 * layers * hidden * seq) * rate / plan['devices'] / 1e12:.1f} TFLOP/s, MFU "
+                f"{100 * mfu['value']:.1f} %",
+            )
+    sizes = document["model"].get("transformer") or {}
+    if not training and document["model"]["kind"] == "decoder" and sizes and not sizes.get("kv_lora_rank"):
+        width = 1 if "fp8" in (plan["quantization"], plan["precision"]) else 4 if plan["precision"] in ("fp32", "tf32") else 2
+        each = 2 * sizes["layers"] * sizes["kv_heads"] * sizes["head_dim"] * width
+        add(
+            "key-value cache of one token",
+            "2 · layers · kv_heads · head_dim · bytes  (of all tensor-parallel ranks together)",
+            f"2 · {sizes['layers']} · {sizes['kv_heads']} · {sizes['head_dim']} · {width} = {each / 2**20:.3f} MiB",
         )
     for title, key, unit, factor in (("time", "time_parts_s", "s", 1.0), ("memory", "memory_parts_bytes", "GiB", 1 / 2**30)):
         parts = {name: value * factor for name, value in estimate[key].items() if value > 0}

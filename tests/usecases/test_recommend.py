@@ -9,7 +9,9 @@ import pytest
 
 from advisor.errors import AdvisorError, UsageError
 from advisor.search.records import Recommendation
-from advisor.usecases.estimate import compare, estimate, fit, sweep
+from advisor.usecases.compare import compare
+from advisor.usecases.estimate import estimate
+from advisor.usecases.fit import fit, sweep
 from advisor.usecases.question import Request
 from advisor.usecases.recommend import recommend
 

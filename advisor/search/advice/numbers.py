@@ -94,7 +94,7 @@ def _peak(case: Case) -> Iterator[Reason]:
     told = format_rate(peak * 1e12, "flops_per_s")
     text = f"utilization counts against the dense peak of {told}"
     if (case.platform.profile.arch or "").removesuffix("a") in _SPARSE and case.plan.precision not in ("fp32", "fp64"):
-        text += f"; figures of {format_rate(2 * peak * 1e12, 'flops_per_s')} are with 2:4 sparsity, which training does not use"
+        text += f"; figures of {format_rate(2 * peak * 1e12, 'flops_per_s')} are with 2:4 sparsity, which dense weights do not use"
     if case.estimate.mfu.value > _IMPOSSIBLE_MFU:
         text = f"utilization above 100 %: the peak of {told} is wrong for this device"
     yield Reason(code="DENSE-PEAK", text=text, value=peak * 1e12)
