@@ -12,9 +12,10 @@ from advisor.cost.uncertainty import Z_80
 from advisor.plan.legal import Context
 from advisor.plan.records import Plan
 from advisor.plan.table import Array, PlanTable
+from advisor.search.degrees import Grid
 from advisor.search.families import family_codes
 from advisor.search.objective import SOFT, constraints, knee_mask, scores
-from advisor.search.space import Grid, context_for, enumerate_plans
+from advisor.search.space import context_for, enumerate_plans
 from advisor.search.verified import low_precision_mask, unverified_mask
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ Nothing is sampled. A plan of the space obeys every rule of ``advisor.plan.legal
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -20,32 +20,10 @@ from advisor.plan.legal import Context, legal_mask
 from advisor.plan.precision import precision_obstacle
 from advisor.plan.records import PLAN_FIELDS, Plan, Workload
 from advisor.plan.table import INT_COLUMNS, NAME_COLUMNS, PlanTable
+from advisor.search.degrees import Grid, batches, degrees, pin
 
-#: Batches tried when the question leaves the batch open: doubling, so that the knee is found within a factor of two.
-_OPEN_BATCHES = tuple(2**i for i in range(13))
-#: Accumulations tried then, as multiples of the pipeline stages.
-_OPEN_STEPS = (1, 2, 4, 8, 16, 32)
-#: Tokens of a training step above which no open batch goes: the largest stage of Llama 3 405B (16 M; GPT-3 175B took 3.2 M, 13B 2 M).
-#: A larger batch buys throughput with samples that the training then needs more of.
-_MOST_STEP_TOKENS = 1 << 24
-#: How many open batches are tried: all, few (for an answer beside the answer), or the least (does it fit at all).
-Grid = Literal["full", "coarse", "least"]
-#: Micro-batches above this are never faster: every device is saturated long before (published sweeps end at 64).
-_MICRO_BATCH_LIMIT = 512
 #: LoRA rank when none is fixed: the default of Hugging Face PEFT's examples is 8 to 64; 16 is the usual choice.
 _ADAPTER_RANK = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Degrees:
-    """One way to deal the devices out."""
-
-    dp: int
-    tp: int
-    pp: int
-    vpp: int
-    cp: int
-    ep: int
 
 
 def context_for(model: Model, workload: Workload, platform: Platform) -> Context:
@@ -126,67 +104,6 @@ def _known_values(key: str) -> tuple[str, ...]:
     }.get(key, ())
 
 
-def divisors(number: int, limit: int | None = None) -> list[int]:
-    """Return the divisors of ``number`` in ascending order, up to ``limit``."""
-    top = number if limit is None else min(number, limit)
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return sorted(d for d in {*small, *(number // d for d in small)} if d <= top)
-
-
-def degrees(context: Context, can: Capability, devices: int, pinned: Mapping[str, Any]) -> Iterator[Degrees]:
-    """Yield the ways to deal ``devices`` out that the model's structure allows."""
-    t = context.model.transformer
-    tps = divisors(t.heads, devices) if t is not None and can.tensor_parallel else [1]
-    pps = divisors(t.layers, devices) if t is not None and can.pipeline_parallel else [1]
-    seq = context.workload.seq_len
-    cps = [c for c in divisors(devices, 64) if c == 1 or (can.context_parallel and seq // c >= 1024)] if t is not None else [1]
-    for tp, pp, cp in itertools.product(_pin(tps, pinned, "tp"), _pin(pps, pinned, "pp"), _pin(cps, pinned, "cp")):
-        if devices % (tp * pp * cp):
-            continue
-        dp = devices // (tp * pp * cp)
-        if (dp > 1 and not can.data_parallel) or pinned.get("dp", dp) != dp:
-            continue
-        vpps = divisors(t.layers // pp, 16) if t is not None and pp > 1 and can.interleaved_pipeline else [1]
-        eps = divisors(t.experts) if t is not None and can.expert_parallel and t.experts > 1 else [1]
-        for vpp, ep in itertools.product(_pin(vpps, pinned, "vpp"), _pin(eps, pinned, "ep")):
-            if (dp * cp * tp) % ep == 0:
-                yield Degrees(dp=dp, tp=tp, pp=pp, vpp=vpp, cp=cp, ep=ep)
-
-
-def batches(workload: Workload, d: Degrees, pinned: Mapping[str, Any], grid: Grid = "full") -> list[tuple[int, int, int]]:
-    """Return the (micro_batch, grad_accumulation, global_batch) triples for a degree assignment.
-
-    A stated global batch is split exactly. An open one is swept: for training micro-batch and accumulation over powers of
-    two, for inference the batch of one replica.
-    """
-    total = pinned.get("global_batch", workload.global_batch)
-    triples: Iterable[tuple[int, int, int]]
-    if total is not None:
-        if total % d.dp:
-            return []
-        share = total // d.dp
-        micro = divisors(share, _MICRO_BATCH_LIMIT if workload.is_training else None)
-        if not workload.is_training:
-            micro = [share]
-        triples = [(m, share // m, total) for m in micro]
-    elif workload.is_training:
-        micros, steps = {"full": (_OPEN_BATCHES[:8], _OPEN_STEPS), "coarse": ((1, 2, 4, 8), (1, 4, 16)), "least": ((1,), (1,))}[grid]
-        every = [(m, d.pp * s, m * d.pp * s * d.dp) for m in micros for s in steps]
-        triples = [t for t in every if t[2] * workload.seq_len <= _MOST_STEP_TOKENS] or every[:1]
-    else:
-        per_replica = {"full": _OPEN_BATCHES, "coarse": _OPEN_BATCHES[::2], "least": _OPEN_BATCHES[:1]}[grid]
-        triples = [(m, 1, m * d.dp) for m in per_replica]
-    keep = [t for t in triples if pinned.get("micro_batch", t[0]) == t[0] and pinned.get("grad_accumulation", t[1]) == t[1]]
-    if not keep and "micro_batch" in pinned and total is None:
-        m, a = pinned["micro_batch"], pinned.get("grad_accumulation", d.pp)
-        keep = [(m, a, m * a * d.dp)]
-    return keep
-
-
-def _pin(values: Sequence[Any], pinned: Mapping[str, Any], key: str) -> Sequence[Any]:
-    return [v for v in values if v == pinned[key]] if key in pinned else values
-
-
 def _capability_plans(name: str, can: Capability, c: Context, pinned: Mapping[str, Any], offload: bool, grid: Grid) -> Iterator[PlanTable]:
     devices = int(pinned.get("devices", c.platform.devices))
     structure: list[tuple[int, ...]] = []
@@ -196,9 +113,9 @@ def _capability_plans(name: str, can: Capability, c: Context, pinned: Mapping[st
                 structure.append((micro, steps, total, d.dp, d.tp, d.pp, d.vpp, d.cp, d.ep))
     if not structure:
         return
-    threads = _pin(thread_counts(c.platform), pinned, "threads") or [int(pinned["threads"])]
+    threads = pin(thread_counts(c.platform), pinned, "threads") or [int(pinned["threads"])]
     options = _options(can, c, pinned, offload)
-    for degree_name in _pin(can.shardings, pinned, "sharding"):
+    for degree_name in pin(can.shardings, pinned, "sharding"):
         yield from _cross(name, degree_name, structure, options, threads, devices, c, pinned)
 
 
@@ -234,15 +151,15 @@ def _options(can: Capability, c: Context, pinned: Mapping[str, Any], offload: bo
     offloads = [o for o in can.offloads if o == "none" or (offload and training)]
     quantizations = can.quantizations if not training else [q for q in can.quantizations if q == "none"]
     choices = {
-        "execution": _pin(can.executions, pinned, "execution"),
+        "execution": pin(can.executions, pinned, "execution"),
         "precision": precisions(can, c, pinned),
-        "quantization": _pin(_usual([q for q in quantizations if _quantization_fits(q, c)], pinned), pinned, "quantization"),
-        "recompute": _pin(can.recomputes if training else ["none"], pinned, "recompute"),
-        "offload": _pin(offloads, pinned, "offload"),
-        "optimizer": _pin(can.optimizers if training else ["none"], pinned, "optimizer"),
-        "adapter": _pin(adapters, pinned, "adapter"),
-        "attention": _pin(can.attentions, pinned, "attention") if "attention" in pinned else [attention],
-        "sequence_parallel": _pin([False, True] if can.sequence_parallel else [False], pinned, "sequence_parallel"),
+        "quantization": pin(_usual([q for q in quantizations if _quantization_fits(q, c)], pinned), pinned, "quantization"),
+        "recompute": pin(can.recomputes if training else ["none"], pinned, "recompute"),
+        "offload": pin(offloads, pinned, "offload"),
+        "optimizer": pin(can.optimizers if training else ["none"], pinned, "optimizer"),
+        "adapter": pin(adapters, pinned, "adapter"),
+        "attention": pin(can.attentions, pinned, "attention") if "attention" in pinned else [attention],
+        "sequence_parallel": pin([False, True] if can.sequence_parallel else [False], pinned, "sequence_parallel"),
     }
     if "optimizer" not in pinned and training and "adamw" in choices["optimizer"]:
         choices["optimizer"] = ["adamw"]

@@ -15,7 +15,8 @@ from advisor.model.registry import model
 from advisor.plan.legal import RULES, legal_mask, violations
 from advisor.plan.records import PLAN_FIELDS, Plan, Workload
 from advisor.plan.table import PlanTable
-from advisor.search.space import context_for, divisors, enumerate_plans
+from advisor.search.degrees import divisors
+from advisor.search.space import context_for, enumerate_plans
 
 A100_64 = platforms_for(parse_spec("64xa100-sxm4-80gb"))[0]
 GPT = model("gpt-13b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -140,6 +141,12 @@ def test_a_slice_of_tpus_is_counted_in_chips(ask: Ask, name: str, chips: int) ->
     document = ask(f"recommend --model llama-7b --hardware {name} --seq 2048")
     assert document["hardware"]["devices"] == chips
     if name.startswith(("v4", "v5p")):
+        mesh = next(r for r in document["recommendation"]["why"] if r["code"] == "MESH")
+        assert math.prod(mesh["detail"]["torus"]) == chips
+        if chips == 128:
+            assert mesh["value"] == "4x4x8"
+            assert 32 in mesh["detail"]["axes"]
+            assert 64 not in mesh["detail"]["axes"]
         assert any(r["code"] == "CHIPS" and str(chips) in r["text"] for r in document["recommendation"]["why"])
 
 

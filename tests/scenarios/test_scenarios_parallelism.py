@@ -135,6 +135,9 @@ def test_experts_name_their_limits(ask: Ask) -> None:
         assert 8 % plan["ep"] == 0
         if plan["framework"] == "vllm":
             assert plan["ep"] in (1, plan["dp"] * plan["tp"])  # vLLM shards experts over all ranks or not at all
+    reason = next(r for r in document["recommendation"]["why"] if r["code"] == "EXPERTS")
+    assert reason["detail"]["crossover_tokens"] == 32  # 8 experts, 2 of them a token, 8 tokens each
+    assert "assumed" in reason["text"]
 
 
 def test_serving_says_engine_replicas_batch_and_cache(ask: Ask, why: Why) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.search.advice._case import Case
 from advisor.search.advice.devices import device_advice
+from advisor.search.advice.experts import expert_advice, mesh_advice
 from advisor.search.advice.host import host_advice
 from advisor.search.advice.links import link_advice
 from advisor.search.advice.memory import memory_advice
@@ -21,6 +22,8 @@ def advice(case: Case) -> tuple[Reason, ...]:
         *memory_advice(case),
         *number_advice(case),
         *link_advice(case),
+        *expert_advice(case),
+        *mesh_advice(case),
         *running_advice(case),
         *serving_advice(case),
         *host_advice(case),
