@@ -105,6 +105,10 @@ def whole_vocab(row: Row) -> int | None:
     return None if value is None else int(value)
 
 
+#: Layers, widths and heads beyond this are a damaged table (the widest published model has a hidden size of some ten thousands).
+LARGEST_SIZE = 10_000_000
+
+
 @lru_cache(maxsize=1024)
 def _model(
     name: str,
@@ -117,6 +121,8 @@ def _model(
     billions: float | None,
     seq: int,
 ) -> Model | str:
+    if max(layers or 0, hidden or 0, heads or 0, ffn or 0) > LARGEST_SIZE:
+        return "the model's sizes are beyond any model"
     if not (layers and hidden and heads):
         try:
             return named_model(name)

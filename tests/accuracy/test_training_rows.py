@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.accuracy.hardware import platform_of
-from advisor.accuracy.rows import Described, describe, number
+from advisor.accuracy.rows import Described, describe, number, stated_plans
+from advisor.accuracy.software import launched_synchronously
 from advisor.accuracy.training_rows import predict, prepare
+from advisor.plan.records import Plan
 from advisor.results.published import read_published
 from advisor.usecases.calibration import load_calibration
 
@@ -115,3 +117,36 @@ def test_published_rows_are_predicted_within_the_first_bars() -> None:
     assert len(time) >= 300
     assert np.median(time) < 0.15
     assert np.median(memory) < 0.10
+
+
+def test_a_row_without_its_micro_batch_keeps_all_else_it_states() -> None:
+    chosen: list[object] = []
+    prepared = prepare([ROW | {"micro_batch": ""}], load_calibration(), lambda *question: chosen.append(question))
+    assert prepared.assumed == [True]
+    assert not chosen
+    plan = prepared.plans[0]
+    assert (plan.dp, plan.tp, plan.pp, plan.framework, plan.recompute, plan.attention) == (16, 4, 1, "megatron-2021", "full", "math")
+    assert plan.micro_batch in {p.micro_batch for p in stated_plans(prepared.described[0])}
+
+
+def test_an_assumed_layout_runs_the_software_that_the_row_names() -> None:
+    other = Plan(framework="torch", execution="eager", precision="bf16", dp=64, devices=64, micro_batch=8, global_batch=512)
+    row = ROW | {"tp": "", "dp": "", "pp": ""}
+    prepared = prepare([row], load_calibration(), lambda *question: other)
+    plan = prepared.plans[0]
+    assert (plan.framework, plan.precision, plan.attention, plan.dp) == ("megatron-2021", "fp16", "math", 64)
+
+
+def test_runs_that_hung_without_it_were_launched_synchronously() -> None:
+    source = "bigscience train/tr11-176B-ml/chronicles-prequel.md | fp16"
+    assert launched_synchronously("megatron-deepspeed", source, 384) == "megatron-deepspeed-blocking"
+    assert launched_synchronously("megatron-deepspeed", source, 80) == "megatron-deepspeed"
+    assert launched_synchronously("megatron-deepspeed", "elsewhere", 384) == "megatron-deepspeed"
+
+
+def test_rows_of_one_name_but_other_shapes_are_no_family() -> None:
+    table = [ROW | {"id": str(i), "model_name": "GPT-7B", "hidden": hidden} for i, hidden in enumerate(("4096", "3072"))]
+    known = load_calibration()
+    families = {p.family for p in predict(prepare(table, known), known)}
+    assert len(families) == 2
+    assert None not in families

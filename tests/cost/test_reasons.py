@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.cost.reasons import counterfactuals
+from advisor.cost.reasons import counterfactual_lines, counterfactuals
 from advisor.hardware.spec import parse_spec
 from advisor.hardware.topology import platform_for
 from advisor.model.registry import model
@@ -32,3 +32,15 @@ def test_what_a_machine_lacks_is_not_offered() -> None:
     work = Workload(task="train", seq_len=1024, global_batch=8)
     found = counterfactuals(GPT, work, platform_for(parse_spec("1xa100-sxm4-80gb")), PlanTable.of([plan]), K)[0]
     assert {c.code for c in found} == {"memory-2x", "compute-2x"}
+
+
+def test_lines_leave_out_what_changes_nothing() -> None:
+    plan = Plan(framework="torch", execution="eager", precision="bf16", global_batch=8, grad_accumulation=8)
+    work = Workload(task="train", seq_len=1024, global_batch=8)
+    platform = platform_for(parse_spec("1xa100-sxm4-80gb"))
+    lines = counterfactual_lines(GPT, work, platform, plan, K)
+    told = [c.text for c in counterfactuals(GPT, work, platform, PlanTable.of([plan]), K)[0]]
+    assert lines == told[: len(lines)]
+    assert lines
+    assert lines[0].startswith("with twice")
+    assert not any("network" in line for line in lines)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.cost.calibration import Calibration
-from advisor.cost.price import PricedTable, price
+from advisor.cost.price import PricedTable, comfortable, price
 from advisor.hardware.platform import Platform
 from advisor.hardware.spec import parse_spec
 from advisor.hardware.topology import platform_for
@@ -131,3 +131,32 @@ def test_a_table_is_priced_as_its_rows_are() -> None:
 
 def test_an_empty_table_is_priced() -> None:
     assert len(priced()) == 0
+
+
+def _sixteen(**changes: object) -> Plan:
+    plan = Plan(
+        framework="megatron", execution="eager", precision="bf16", dp=16, devices=16, micro_batch=1, grad_accumulation=4, global_batch=BATCH
+    )
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def test_a_framework_nobody_measured_there_is_less_sure() -> None:
+    table = priced(_sixteen(), _sixteen(framework="jax", execution="jit", sharding="fsdp", shard_degree=16))
+    assert table.row_evidence == ("calibrated", "transferred")
+    assert table.evidence == "transferred"
+    assert table.sigma_log[1] > table.sigma_log[0]
+    assert table.estimate(0).evidence == "calibrated"
+
+
+def test_waiting_for_every_kernel_is_never_faster() -> None:
+    plain, blocking = priced(_sixteen(framework="megatron-deepspeed"), _sixteen(framework="megatron-deepspeed-blocking")).time_s
+    assert blocking > plain
+
+
+def test_a_comfortable_plan_fits_with_room() -> None:
+    table = priced(*(_sixteen(micro_batch=micro, grad_accumulation=4 // micro) for micro in (1, 2, 4)))
+    limit = float(table.memory_bytes[1]) * 1.01
+    tight = replace(table, memory_limit_bytes=limit, fits=table.memory_bytes <= limit)
+    assert list(tight.fits) == [True, True, False]
+    assert list(comfortable(tight)) == [True, False, False]
+    assert comfortable(replace(table, memory_limit_bytes=None)).all()
