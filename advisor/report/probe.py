@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from advisor.units import format_bytes, format_rate
@@ -21,7 +21,9 @@ def render_machine(document: dict[str, Any]) -> None:
     out = console()
     out.print(verdict(document), style="bold", markup=False)
     out.print()
-    for line in (*host_lines(document), "", *device_lines(document["devices"]), "", *framework_lines(document["frameworks"])):
+    stated = {finding["fix"] for finding in document["findings"] if finding["fix"]}
+    frameworks = list(framework_lines(document["frameworks"]))
+    for line in (*host_lines(document), "", *device_lines(document["devices"], stated), *([""] if frameworks else []), *frameworks):
         out.print(line, markup=False)
     shown, hidden = split_findings(document["findings"])
     if shown:
@@ -50,7 +52,7 @@ def verdict(document: dict[str, Any]) -> str:
     errors = sum(finding["severity"] == "error" for finding in document["findings"])
     warnings = sum(finding["severity"] == "warning" for finding in document["findings"])
     if usable:
-        what = f"{', '.join(f'{count}x {name}' for name, count in _counted(usable))} usable"
+        what = f"{', '.join(f'{count}x {name}' if count > 1 else name for name, count in _counted(usable))} usable"
         if len(usable) < len(accelerators):
             what += f", {len(accelerators) - len(usable)} not"
     elif accelerators:
@@ -70,7 +72,9 @@ def host_lines(document: dict[str, Any]) -> Iterator[str]:
     where = [name for name in (host["virtualization"], host["container"]) if name and name != "none"]
     yield f"Host     {system}" + (f" ({', '.join(where)})" if where else "")
     name = cpu["model"] or cpu["vendor"] or "unknown processor"
-    march = f" [{cpu['microarchitecture']}]" if cpu["microarchitecture"] and cpu["microarchitecture"] != name else ""
+    # Where no product is known the kinds of cores are the name, and they are not said again.
+    mixed = len(cpu["clusters"]) > 1 and " + " in name
+    march = f" [{cpu['microarchitecture']}]" if cpu["microarchitecture"] and cpu["microarchitecture"] != name and not mixed else ""
     yield f"CPU      {name}{march}"
     shape = [
         _plural(cpu["sockets"], "socket") if cpu["sockets"] else None,
@@ -83,7 +87,7 @@ def host_lines(document: dict[str, Any]) -> Iterator[str]:
     notable = [flag for flag in _NOTABLE_FLAGS if flag in cpu["isa"]]
     if notable:
         yield f"         {' '.join(notable)}"
-    if len(cpu["clusters"]) > 1:
+    if len(cpu["clusters"]) > 1 and not mixed:
         yield "         " + ", ".join(f"{kind['count']}x {kind['name'] or kind['part'] or 'unnamed'}" for kind in cpu["clusters"])
     total = format_bytes(memory["total_bytes"]) if memory["total_bytes"] is not None else "unknown"
     if memory["usable_bytes"] is not None and memory["usable_bytes"] != memory["total_bytes"]:
@@ -99,8 +103,8 @@ _NOTABLE_FLAGS = (
 )  # fmt: skip
 
 
-def device_lines(devices: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a table of the devices, equal ones in one line."""
+def device_lines(devices: list[dict[str, Any]], stated: Collection[str] = ()) -> Iterator[str]:
+    """Yield a table of the devices, equal ones in one line, then why one cannot be used; ``stated`` are fixes that findings name anyway."""
     rows: list[tuple[str, ...]] = [("Device", "Memory", "Target", "State", "Sheet", "Ids")]
     for group in _grouped(devices):
         first = group[0]
@@ -108,12 +112,13 @@ def device_lines(devices: list[dict[str, Any]]) -> Iterator[str]:
         memory = format_bytes(first["memory_bytes"]) if first["memory_bytes"] is not None else "unknown"
         if first["memory_kind"] == "unified":
             memory += " unified"
-        name = first["name"] or first["pci_id"] or "unknown"
+        name = first["name"] or first["pci_id"] or ("unknown processor" if first["id"] == "cpu0" else "unknown")
         rows.append((f"{count}{name}", memory, first["target"], first["state"], first["profile"] or "-", _ids(group)))
     yield from _table(rows)
     for group in _grouped(devices):
         if group[0]["reason"]:
-            yield from _wrapped(f"  {group[0]['id']}: {group[0]['reason']}" + (f"; fix: {group[0]['fix']}" if group[0]["fix"] else ""))
+            fix = group[0]["fix"]
+            yield from _wrapped(f"  {group[0]['id']}: {group[0]['reason']}" + (f"; fix: {fix}" if fix and fix not in stated else ""))
 
 
 def framework_lines(frameworks: list[dict[str, Any]]) -> Iterator[str]:

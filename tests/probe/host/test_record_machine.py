@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from advisor.errors import UsageError
+from advisor.probe._scrub import scrub
 from advisor.probe.assemble import probe_machine
 from advisor.probe.host import read_host
-from advisor.probe.record import record_machine, scrub
+from advisor.probe.record import record_machine
 from advisor.probe.records import Device
 from advisor.probe.root import Root
 
