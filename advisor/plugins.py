@@ -11,7 +11,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import warnings
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 
@@ -19,7 +19,7 @@ class PluginWarning(UserWarning):
     """A third-party part could not be loaded."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def discover(package: str, attribute: str) -> tuple[Any, ...]:
     """Return every object bound to ``attribute`` in the modules of ``package``, then those of entry points.
 

@@ -54,9 +54,16 @@ def command(
         from advisor.usecases.explain import formulas
 
         document["formulas"] = formulas(document, document["recommendation"]["plan"], document["recommendation"]["estimate"])
-    if formats:
+    if not as_json:
+        render_recommendation(document)  # before the export, whose failure must not cost the answer
+    if formats and answer.feasible:
         from advisor.usecases.export import export_answer
 
         document["exported"] = export_answer(answer, formats.split(","), out or "out")
-    emit(document, as_json, render_recommendation)
+    if as_json:
+        emit(document, True, render_recommendation)
+    elif "exported" in document:
+        from advisor.report.export import render_export
+
+        render_export({"exported": document["exported"]})
     return 0 if answer.feasible else 1
