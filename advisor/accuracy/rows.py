@@ -167,8 +167,9 @@ def _global_batch(row: Row) -> int | None:
     return micro * dp * (whole(row.get("grad_accum")) or 1) if micro and dp else None
 
 
-#: Share of the data sheet's peak that no training step reaches: the best of isolated, tuned products reach 0.8 to 0.88 (published
-#: "maximum achievable" tables); a table that prints more has mixed up its devices or its units.
+#: Share of the data sheet's peak beyond which a printed step is not believed: a cut by judgement, above every other published step
+#: (0.71 at most) and about what isolated, tuned products reach on NVIDIA's devices (0.71 to 0.87, Gaudi 2 alone 0.97; the "maximum
+#: achievable" tables of stas00/ml-engineering). It excludes two rows, an RTX A6000 at 0.80 and 0.98 of its peak.
 MOST_OF_PEAK = 0.8
 
 

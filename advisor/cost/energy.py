@@ -1,8 +1,8 @@
 """Energy of a step from the rated power: a device draws its idle share always and the rest while it computes.
 
-Idle and busy shares: 0.25 and 0.90 of the rated power, as reported for A100 and H100 in training (Patel et al., "Characterizing Power
-Management Opportunities for LLMs in the Cloud", ASPLOS'24, section 4: training draws close to, idle waiting about a quarter of, the rated
-power). Host and cooling are not counted.
+Idle and busy shares are assumed: 0.25 and 0.90 of the rated power. That training draws close to the rated power and waits far below it is
+what Patel et al. report ("Characterizing Power Management Opportunities for LLMs in the Cloud", ASPLOS'24); the two numbers themselves were
+not checked against it. Host and cooling are not counted.
 """
 
 from __future__ import annotations
