@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,6 +47,25 @@ def open_without_waiting(path: Path) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
+
+
+@contextlib.contextmanager
+def written_whole(target: Path) -> Iterator[Path]:
+    """Give the path to write ``target`` under: it appears under its own name only when it is whole, and not at all after a failure.
+
+    What is there and is no ordinary file (``/dev/stdout``, a pipe) is written to as it is, and never replaced.
+    """
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    target = target.resolve()  # a link stays a link: what it leads to is replaced
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def user_data_dir() -> Path:

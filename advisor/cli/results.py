@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from advisor.cli.output import emit, json_option, json_text, jsonable
+from advisor.resources import written_whole
 from advisor.settings import Settings
 
 #: More rows than any database of measurements holds.
@@ -93,9 +94,7 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--regressions", "standing_out", flag_value="regressions", help="Where a later framework version is slower.")
 @click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
-@click.option(
-    "--limit", type=click.IntRange(1, _MOST), help="Most rows (default: 100 for a table of measurements, 10000 for --sql, else all)."
-)
+@click.option("--limit", type=click.IntRange(1, _MOST), help="Most rows (default: 100 for a table, 10000 for --sql, else all).")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")
 @json_option
@@ -169,7 +168,8 @@ def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bo
         click.echo(text, nl=not text.endswith("\n"))
         return
     try:
-        out.write_text(text, encoding="utf-8")
+        with written_whole(out) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write {out}: {error.strerror}") from error
     click.echo(f"wrote {out}", err=True)

@@ -138,9 +138,16 @@ def forget() -> None:
 def _user_folders() -> tuple[Path, ...]:
     folders = tuple(user_path(part) for part in os.environ.get(PROFILE_PATH, "").split(os.pathsep) if part.strip())
     for folder in folders:
-        if not folder.is_dir():
+        if not _is_folder(folder):
             raise UsageError(f"{PROFILE_PATH} names {folder}, which is not a folder", code="BAD-PROFILE-PATH")
     return folders
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # not to be looked into, or no name at all
+        return False
 
 
 def _stamp(folders: tuple[Path, ...]) -> _Stamp:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.errors import UsageError
-from advisor.resources import open_without_waiting
+from advisor.resources import open_without_waiting, written_whole
 from advisor.results import queries
 from advisor.results.hash import unpack_samples
 from advisor.results.rows import iso, now
@@ -102,17 +102,11 @@ def write_lines(records: Iterable[Mapping[str, Any]], target: Path | IO[str]) ->
     if not isinstance(target, Path):
         _write(records, target, encode, counts)
         return counts
-    part = target.with_name(target.name + ".part")
     try:
-        with part.open("wb") as raw, _text_of(raw, compressed=target.suffix == ".gz") as file:
+        with written_whole(target) as part, part.open("wb") as raw, _text_of(raw, compressed=target.suffix == ".gz") as file:
             _write(records, file, encode, counts)
-        part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
     return counts
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from advisor.errors import DatabaseError, EnvironmentLacks, UsageError
+from advisor.resources import written_whole
 from advisor.results.exchange import FORMAT, PLAIN, VERSION, export_records
 from advisor.results.importing import check_header
 from advisor.results.queries import Filters
@@ -40,7 +41,8 @@ def write_table(rows: Sequence[Mapping[str, Any]], target: Path) -> int:
     names = list(rows[0]) if rows else []
     columns = {name: [_flat(row[name]) for row in rows] for name in names}
     try:
-        pa.parquet.write_table(pa.table(columns), target)
+        with written_whole(target) as part:
+            pa.parquet.write_table(pa.table(columns), part)
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -81,7 +83,8 @@ def write_exchange(connection: Connection, filters: Filters, target: Path) -> di
     columns["retraction_record"] = pa.array([withdrawn.get(row["id"]) for row in rows], pa.string())
     header = json.dumps({"format": FORMAT, "version": VERSION}).encode()
     try:
-        pa.parquet.write_table(pa.table(columns).replace_schema_metadata({_METADATA: header}), target, compression="zstd")
+        with written_whole(target) as part:
+            pa.parquet.write_table(pa.table(columns).replace_schema_metadata({_METADATA: header}), part, compression="zstd")
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
     return {"measurement": len(rows), "retraction": len(withdrawn)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +52,15 @@ _REFUSED = "only reading SQL is allowed here (one SELECT)"
 def _sqlite(path: Path, statement: str, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
     deadline = time.monotonic() + timeout_s
     connection = connect_sqlite(path, read_only=True)
+    alarm = threading.Timer(timeout_s, connection.interrupt)
+    alarm.daemon = True
     try:
         connection.execute("PRAGMA query_only=ON")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
         connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        # Few steps can take long (a function over a long text): a clock of its own interrupts between any two of them.
+        alarm.start()
         cursor = connection.execute(statement)
         rows = cursor.fetchmany(limit)
         return [column[0] for column in cursor.description or ()], rows
@@ -67,10 +72,13 @@ def _sqlite(path: Path, statement: str, limit: int, timeout_s: float) -> tuple[l
             raise UsageError(_REFUSED, code="SQL-WRITE") from error
         if "one statement at a time" in text:
             raise UsageError(_REFUSED, code="SQL-WRITE") from error
-        if isinstance(error, sqlite3.OperationalError | sqlite3.DataError) and "malformed" not in text and "disk" not in text:
+        if isinstance(error, sqlite3.OperationalError | sqlite3.DataError) and "disk image is malformed" not in text and "disk" not in text:
             raise _wrong(error) from error
         raise
     finally:
+        alarm.cancel()
+        if alarm.ident is not None:
+            alarm.join()
         connection.close()
 
 

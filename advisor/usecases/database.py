@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,10 @@ def _copy_sqlite(store: Store, target: Path) -> None:
         source = engines.connect_sqlite(Path(store.address.shown), read_only=store.read_only)
         copy = sqlite3.connect(target)
         try:
-            source.backup(copy)
+            # A copy that fails leaves nothing behind, so it needs no journal beside it.
+            copy.execute("PRAGMA journal_mode=MEMORY")
+            with engines.translated(replace(store.address, shown=str(target))):
+                source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
             verdict = copy.execute("PRAGMA quick_check").fetchone()[0]
         finally:

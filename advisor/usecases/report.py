@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError
+from advisor.resources import written_whole
 from advisor.results.rows import iso, now
 from advisor.results.store import Store
 from advisor.usecases.explain import formulas
@@ -70,13 +70,10 @@ def _machine(store: Store) -> dict[str, Any]:
 
 def write_file(path: Path, text: str) -> int:
     """Write ``text`` so that the file is there whole or not at all; return its size in bytes. UsageError where it cannot be written."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        with written_whole(path) as part:
+            part.write_text(text, encoding="utf-8")
         return path.stat().st_size
     except OSError as error:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {path}: {error.strerror}", "name a file in a folder that can be written") from error

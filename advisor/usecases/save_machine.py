@@ -49,9 +49,9 @@ def just_seen(file: Path, identity: str) -> bool:
     """Tell whether the machine that an SQLite file saw last is this one, within the last hour; False where that cannot be told."""
     import sqlite3
 
-    if not file.is_file():
-        return False
     try:
+        if not file.is_file():
+            return False
         connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)
         try:
             row = connection.execute(_LAST_SEEN).fetchone()
@@ -60,7 +60,7 @@ def just_seen(file: Path, identity: str) -> bool:
         if row is None or str(row[0]).replace("-", "") != identity.replace("-", ""):
             return False
         seen = datetime.fromisoformat(str(row[1]))
-    except (sqlite3.Error, ValueError):
+    except (OSError, sqlite3.Error, ValueError):
         return False
     seen = seen if seen.tzinfo is not None else seen.replace(tzinfo=UTC)
     return timedelta(0) <= datetime.now(UTC) - seen < FRESH

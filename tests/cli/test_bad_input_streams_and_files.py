@@ -16,6 +16,7 @@ import pytest
 
 from advisor.cli.main import run
 from advisor.errors import error_line
+from advisor.resources import written_whole
 
 LINE = re.compile(r"error\[[A-Z0-9-]+\]: .+")
 
@@ -201,3 +202,45 @@ def test_a_recorded_machine_cannot_steer_the_terminal_or_stall_the_probe(capsys:
     assert "\\x1b[2Jname" in out
     assert run(["probe", "--root", str(tmp_path), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["devices"]) == 2
+
+
+def test_the_time_limit_of_sql_holds_where_few_steps_take_long(capsys: pytest.CaptureFixture[str], seeded_file: Path) -> None:
+    sql = "SELECT max(hex(randomblob(3000000))) FROM measurements"
+    url = f"sqlite:///{seeded_file}"
+    status, line = failure(capsys, "--db", url, "results", "query", "--timeout", "0.2", "--sql", sql)
+    assert (status, line.split(":")[0]) == (2, "error[SQL-TIME]")
+
+
+def test_malformed_json_in_sql_is_no_damaged_database(capsys: pytest.CaptureFixture[str], sqlite_url: str) -> None:
+    assert failure(capsys, "--db", sqlite_url, "results", "query", "--sql", "SELECT json('{')")[0] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_file_is_written_whole_or_not_at_all_and_no_device_or_link_is_replaced(tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "a.txt", tmp_path / "link.txt", tmp_path / "pipe"
+    target.write_text("old")
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+
+    def fail() -> None:
+        with written_whole(target) as part:
+            part.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert target.read_text() == "old"
+    with written_whole(link) as part:
+        part.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    with written_whole(pipe) as part:
+        assert part == pipe
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name != "advisor-home") == ["a.txt", "link.txt", "pipe"]
+
+
+def test_a_profile_path_that_is_no_path_is_wrong_usage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_PROFILE_PATH", "x" * 5000)
+    status, line = failure(capsys, "hardware", "list")
+    assert status == 2
+    assert "BAD-PROFILE-PATH" in line
