@@ -12,13 +12,20 @@ from advisor.errors import UsageError
 from advisor.resources import data_dir, user_data_dir
 
 
+def _sections_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.json"))
+    except OSError:
+        return []  # a home that this user may not look into holds no calibration of theirs
+
+
 def calibration_from(*folders: Path) -> Calibration:
     """Return the calibration in ``folders``: one JSON file a section, ``training.json`` with the parameter values; later folders win.
 
     A parameter that the file does not mention keeps its prior; a name it mentions that no longer exists is passed over.
     """
     sections: dict[str, dict[str, Any]] = {}
-    for path in [found for folder in folders for found in sorted(folder.glob("*.json"))]:
+    for path in [found for folder in folders for found in _sections_in(folder)]:
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

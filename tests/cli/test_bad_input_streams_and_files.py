@@ -244,3 +244,18 @@ def test_a_profile_path_that_is_no_path_is_wrong_usage(capsys: pytest.CaptureFix
     status, line = failure(capsys, "hardware", "list")
     assert status == 2
     assert "BAD-PROFILE-PATH" in line
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs permissions of Unix")
+def test_a_home_that_may_not_be_looked_into_is_no_reason_to_fail(tmp_path: Path) -> None:
+    shut = tmp_path / "shut"
+    shut.mkdir()
+    # A file in place of the folder is refused to every user, root included; a folder without rights to all others.
+    (shut / "file").write_text("")
+    shut.chmod(0o600)
+    arguments = ["estimate", "--model", "gpt2", "--hardware", "1xa100-sxm4-80gb"]
+    for home in (shut / "file" / "advisor", shut / "advisor"):
+        environment = os.environ | {"ADVISOR_HOME": str(home), "ADVISOR_DB": f"sqlite:///{tmp_path}/a.db"}
+        done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+    shut.chmod(0o700)
