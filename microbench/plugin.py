@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from microbench.protocol import Case
 
 
-class Unsupported(Exception):  # noqa: N818 - named for what it says
+class Unsupported(Exception):
     """The backend cannot run this case here; the message says why, and the command that would help where there is one."""
 
 

@@ -12,7 +12,7 @@ UNIT_ROUNDOFF = {"fp64": 2.0**-53, "fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2
 FLOAT_DTYPES = tuple(UNIT_ROUNDOFF)
 
 
-class WrongResult(Exception):  # noqa: N818 - named for what it says
+class WrongResult(Exception):
     """A kernel's output is not what float64 arithmetic gives; ``error`` is the largest error found, relative to the scale."""
 
     def __init__(self, message: str, error: float) -> None:

@@ -33,7 +33,7 @@ CONTENDED_S = 3.0
 WINDOW_S = 0.1
 
 
-class TooSlow(Exception):  # noqa: N818 - named for what it says
+class TooSlow(Exception):
     """One call takes more than its share of the budget; ``call_s`` is how long it took."""
 
     def __init__(self, call_s: float) -> None:

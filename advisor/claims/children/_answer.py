@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-class Lacks(Exception):  # noqa: N818 - named for what it says
+class Lacks(Exception):
     """This machine lacks what the child needs; the message says what."""
 
 
