@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from advisor.bench.records import BenchSpec, Progress
-from advisor.errors import EnvironmentLacks, UnknownName, UsageError
+from advisor.errors import UnknownName, UsageError
 from microbench.protocol import Measurement
 
 SCHEMA_VERSION = 1
-#: What frameworks call a target's devices.
-FRAMEWORK_DEVICE = {"cuda": "cuda", "rocm": "cuda", "xpu": "xpu", "mps": "mps", "tpu": "tpu"}
 #: Of the memory that is available a child may take this part: what it takes beyond is its own failure, not the machine's.
 MEMORY_SHARE = 0.9
 MIN_BUDGET_S = 5.0
@@ -50,11 +48,12 @@ def bench(
     Raises UnknownName, UsageError, EnvironmentLacks or DatabaseError.
     """
     from advisor.bench.run import run_bench
+    from advisor.usecases.devices import device_to_measure
     from advisor.usecases.probe import probe
 
     known = catalogue()
     machine = probe(save=False)
-    device_id, framework_device = _device(machine, device)
+    device_id, framework_device = device_to_measure(machine, device)
     spec = BenchSpec(
         benchmarks=_benchmarks(benchmarks, known),
         backends=_backends(backends, known),
@@ -182,29 +181,6 @@ def _budget(seconds: float | None) -> float | None:
     if seconds is not None and not MIN_BUDGET_S <= seconds < 1e6:
         raise UsageError(f"a budget of {seconds:g} s measures nothing", f"give at least {MIN_BUDGET_S:g} seconds", code="BAD-BUDGET")
     return seconds
-
-
-def _device(machine: Any, name: str | None) -> tuple[str, str]:
-    """Return the probe's id of the device and what frameworks call it."""
-    usable = [d for d in machine.devices if d.state == "usable"]
-    if name is None:
-        accelerators = [d for d in usable if d.target in FRAMEWORK_DEVICE]
-        cpus = [d for d in machine.devices if d.target.startswith("cpu")]
-        chosen = (accelerators or cpus)[0] if accelerators or cpus else None
-        if chosen is None:
-            return "cpu0", "cpu"
-    else:
-        from advisor.usecases.probe import explain
-
-        chosen = explain(machine, name)
-        if chosen.state != "usable":
-            raise EnvironmentLacks("DEVICE-UNUSABLE", f"{chosen.id} cannot be used: {chosen.reason or chosen.state}", chosen.fix)
-    if chosen.target.startswith("cpu"):
-        return chosen.id, "cpu"
-    if chosen.target not in FRAMEWORK_DEVICE:
-        raise EnvironmentLacks("NO-BACKEND", f"no backend measures a device of target {chosen.target}", "`advisor bench --list` shows them")
-    ordinal = [d.id for d in usable if d.target == chosen.target].index(chosen.id)
-    return chosen.id, f"{FRAMEWORK_DEVICE[chosen.target]}:{ordinal}"
 
 
 def _threads(machine: Any) -> int | None:

@@ -224,13 +224,13 @@ class _Stored:
 
     def __init__(self, database_url: str) -> None:
         from advisor.results.store import Store
-        from advisor.usecases.bench import _device as chosen_device
+        from advisor.usecases.devices import device_to_measure
         from advisor.usecases.probe import probe
 
         self.machine = probe(save=False)
         self.fingerprint = self.machine.fingerprint
         self.threads = max(1, int(self.machine.host.cpu.usable_cpus or 1))
-        self.device_id, self.device = chosen_device(self.machine, None)
+        self.device_id, self.device = device_to_measure(self.machine)
         self.software = _software()
         with Store.open(database_url) as store:
             rows = store.measurements(benchmark=BENCHMARK, machine=self.fingerprint, origin="local")
