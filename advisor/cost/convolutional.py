@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
 from advisor.cost.curves import DeviceCurves, collective_seconds, curves_for, stream_seconds
-from advisor.cost.energy import energy_j
 from advisor.cost.forward import Numbers, forward
-from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.priced import PricedTable, RowEvidence, assemble, plan_groups, weakest
 from advisor.cost.stacks import POWER, Stack, stack_for
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
@@ -143,11 +142,11 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
     n = len(plans)
     parts = {name: np.zeros(n) for name in CAUSES}
     flops, peak, spread = np.zeros(n), np.ones(n), np.zeros(n)
-    evidence: list[Evidence] = ["spec"] * n
-    used: list[str] = []
+    known = RowEvidence(n)
     batch, micro, devices = plans.ints("micro_batch"), plans.ints("grad_accumulation"), plans.ints("devices")
-    for rows, (framework, precision, optimizer, execution, threads) in _groups(plans, platform):
-        curves = curves_for(platform, framework, calibration, threads, execution)
+    for group in plan_groups(plans, platform, ("framework", "precision", "optimizer", "execution")):
+        rows, framework, precision = group.rows, group.choice["framework"], group.choice["precision"]
+        curves = curves_for(platform, framework, calibration, group.threads, group.choice["execution"])
         stack = stack_for(calibration, framework, curves.generation, precision)
         numbers = Numbers(compute=precision, weight_bytes=2.0 if precision in ("fp16", "bf16") else 4.0)
         terms = step_terms(
@@ -160,50 +159,32 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
             training=True,
             devices=plans.ints("dp")[rows],
             micro_batches=micro[rows],
-            optimizer=optimizer,
+            optimizer=group.choice["optimizer"],
         )
         for name, seconds in compose_step(terms, stack).items():
             parts[name][rows] = seconds
         flops[rows], peak[rows] = 3.0 * terms.flops * micro[rows], curves.peak(precision)
-        known: Evidence = stack.evidence if curves.local is None else curves.local.evidence
-        _set(evidence, rows, known)
-        spread[rows] = step_sigma(calibration, known)
-        if curves.local is not None:
-            used.extend(curves.local.measurements)
+        evidence: Evidence = stack.evidence if curves.local is None else curves.local.evidence
+        known.add(rows, evidence, () if curves.local is None else curves.local.measurements)
+        spread[rows] = step_sigma(calibration, evidence)
     time = sum(parts.values(), start=np.zeros(n))
-    held = training_memory(model, plans)
-    total = sum(held.values(), start=np.zeros(n))
-    limit = float(platform.memory_bytes) if platform.memory_bytes else None
     samples = batch * micro * plans.ints("dp")
-    busy = (time - parts["launch"] - parts["fixed"] - parts["data_parallel"]) / np.maximum(time, 1e-12)
-    order: tuple[Evidence, ...] = ("measured", "calibrated", "transferred", "spec")
-    causes = np.zeros((len(BOTTLENECKS), n))
-    for name, seconds in parts.items():
-        causes[BOTTLENECKS.index(CAUSES[name])] += seconds
-    return PricedTable(
-        time_s=time,
-        time_parts=parts,
-        memory_bytes=total,
-        memory_parts=held,
-        memory_limit_bytes=limit,
-        fits=np.ones(n, dtype=bool) if limit is None else total <= limit,
+    return assemble(
+        platform,
+        parts,
+        CAUSES,
+        training_memory(model, plans),
+        devices,
         throughput=samples / time,
         throughput_unit="images/s" if model.sample == "image" else "samples/s",
         tokens_per_s_per_device=samples / time / devices,
         mfu=flops / time / peak,
-        energy_j=energy_j(platform, time, busy, devices),
-        cost_usd=None if platform.usd_per_device_hour is None else time * devices * platform.usd_per_device_hour / 3600.0,
         sigma_log=spread,
         memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.15)),
-        evidence=max(evidence, key=order.index, default="spec"),
-        row_evidence=tuple(evidence),
-        bottleneck=np.asarray(causes.argmax(axis=0), dtype=np.int8),
-        measurements=tuple(dict.fromkeys(used)),
+        evidence=weakest(known.rows),
+        row_evidence=tuple(known.rows),
+        measurements=tuple(known.measurements),
     )
-
-
-#: The name under which ``price`` asks for it.
-price_training_convolutional = price_convolutional
 
 
 def training_memory(model: Model, plans: PlanTable) -> dict[str, Floats]:
@@ -227,30 +208,7 @@ def training_memory(model: Model, plans: PlanTable) -> dict[str, Floats]:
     }
 
 
-def _set(evidence: list[Evidence], rows: npt.NDArray[np.intp], known: Evidence) -> None:
-    for row in rows.tolist():
-        evidence[row] = known
-
-
 def step_sigma(calibration: Calibration, evidence: Evidence) -> float:
     """Return the spread of log(measured / predicted) of a step under a software stack, by evidence."""
     fitted = calibration.section("classic").get("sigma", {}).get(evidence)
     return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
-
-
-def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, str, int]]]:
-    """Return row indices and (framework, precision, optimizer, execution, threads) of each group of plans priced together."""
-    if not len(plans):
-        return []
-    names = ("framework", "precision", "optimizer", "execution")
-    threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
-    keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
-    unique, back = np.unique(keys, axis=1, return_inverse=True)
-    back = np.asarray(back).ravel()
-    found = []
-    for index in range(unique.shape[1]):
-        framework, precision, optimizer, execution = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
-        found.append(
-            (np.flatnonzero(back == index), (framework, precision, optimizer, execution, int(unique[4, index]) or platform.threads))
-        )
-    return found

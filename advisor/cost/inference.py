@@ -17,12 +17,11 @@ import numpy.typing as npt
 from advisor.cost.calibration import Calibration
 from advisor.cost.convolutional import compose_step, step_sigma, step_terms
 from advisor.cost.curves import DeviceCurves, curves_for
-from advisor.cost.energy import energy_j
 from advisor.cost.engines import Engine, engine_for
 from advisor.cost.forward import Numbers
 from advisor.cost.inference_memory import inference_memory
 from advisor.cost.inference_terms import compose, first_token, numbers_of, terms_of
-from advisor.cost.price import BOTTLENECKS, PricedTable
+from advisor.cost.priced import PricedTable, RowEvidence, assemble, plan_groups, weakest
 from advisor.cost.queueing import waiting_s
 from advisor.cost.stacks import stack_for
 from advisor.cost.uncertainty import sigma
@@ -55,39 +54,32 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
     batch = plans.ints("micro_batch")
     parts = {name: np.zeros(n) for name in PARTS}
     ttft, flops, peak = np.zeros(n), np.zeros(n), np.ones(n)
-    evidence: list[Evidence] = ["spec"] * n
-    used: list[str] = []
-    notes: list[str] = []
+    known = RowEvidence(n)
     spread = np.zeros(n)
-    for rows, (framework, precision, quantization, execution, threads) in _groups(plans, platform):
-        curves = curves_for(platform, framework, calibration, threads, execution)
+    for group in plan_groups(plans, platform, ("framework", "precision", "quantization", "execution")):
+        rows, framework, precision = group.rows, group.choice["framework"], group.choice["precision"]
+        curves = curves_for(platform, framework, calibration, group.threads, group.choice["execution"])
         engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
-        numbers = numbers_of(precision, quantization)
+        numbers = numbers_of(precision, group.choice["quantization"])
         alike, back = _distinct(batch[rows], plans.ints("tp")[rows], plans.ints("pp")[rows])
         b, tp, pp = alike
+        peak[rows] = curves.peak(numbers.compute)
         if _one_pass_of_a_framework(model, curves, framework, tp * pp):
             # Published steps of vision and BERT-class models calibrate the frameworks that run them.
             stack = stack_for(calibration, framework, curves.generation, precision)
             step = step_terms(model, curves, platform, numbers, batch=b, seq=prompt, training=False)
-            for name, seconds in _as_latency(compose_step(step, stack)).items():
-                parts[name][rows] = seconds[back]
-            flops[rows], peak[rows] = step.flops[back], curves.peak(numbers.compute)
-            known = _weakest([curves.evidence, stack.evidence])
-            _set(evidence, rows, known)
-            spread[rows] = step_sigma(calibration, known)
-            notes.extend(curves.notes)
-            continue
-        terms = terms_of(model, curves, platform, numbers, batch=b, tp=tp, pp=pp, prompt=prompt, output=output)
-        for name, seconds in compose(terms, engine).items():
-            parts[name][rows] = seconds[back]
-        ttft[rows] = first_token(terms, engine)[back]
-        flops[rows], peak[rows] = terms.flops[back], curves.peak(numbers.compute)
-        known = _evidence(curves, engine, numbers)
-        _set(evidence, rows, known)
-        spread[rows] = _sigma(calibration, known, curves, numbers)
-        notes.extend(curves.notes)
-        if curves.local is not None:
-            used.extend(curves.local.measurements)
+            seconds = _as_latency(compose_step(step, stack))
+            evidence = weakest([curves.evidence, stack.evidence])
+            flops[rows], spread[rows] = step.flops[back], step_sigma(calibration, evidence)
+        else:
+            terms = terms_of(model, curves, platform, numbers, batch=b, tp=tp, pp=pp, prompt=prompt, output=output)
+            seconds = compose(terms, engine)
+            ttft[rows] = first_token(terms, engine)[back]
+            evidence = _evidence(curves, engine, numbers)
+            flops[rows], spread[rows] = terms.flops[back], _sigma(calibration, evidence, curves, numbers)
+        for name, column in seconds.items():
+            parts[name][rows] = column[back]
+        known.add(rows, evidence, () if curves.local is None else curves.local.measurements, curves.notes)
     time = sum(parts.values(), start=np.zeros(n))
     replicas, devices = plans.ints("dp"), plans.ints("devices")
     samples = batch * replicas / np.maximum(time, 1e-12)
@@ -96,34 +88,26 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         samples = np.minimum(samples, workload.request_rate)
         parts["queue"] = waiting_s(time, batch * replicas, workload.request_rate)
         time, ttft = time + parts["queue"], ttft + parts["queue"]
-    held = inference_memory(model, plans, prompt + output, calibration)
-    total = sum(held.values(), start=np.zeros(n))
-    limit = float(platform.memory_bytes) if platform.memory_bytes else None
     generates = model.kind in ("decoder", "encoder-decoder") and output > 0
-    busy = (time - parts["launch"] - parts["engine"] - parts["communication"] - parts.get("queue", 0.0)) / np.maximum(time, 1e-12)
-    return PricedTable(
-        time_s=time,
-        time_parts=parts,
-        memory_bytes=total,
-        memory_parts=held,
-        memory_limit_bytes=limit,
-        fits=np.ones(n, dtype=bool) if limit is None else total <= limit,
+    return assemble(
+        platform,
+        parts,
+        CAUSES,
+        inference_memory(model, plans, prompt + output, calibration),
+        devices,
         throughput=samples * (output if generates else 1.0),
         throughput_unit="tokens/s" if generates else ("images/s" if model.sample == "image" else "sequences/s"),
         tokens_per_s_per_device=samples * (output if generates else prompt) / devices,
         mfu=flops / time / (peak * plans.ints("tp") * plans.ints("pp")),
         ttft_s=ttft if generates else None,
         tpot_s=(time - ttft) / max(output - 1.0, 1.0) if generates and output > 1 else None,
-        energy_j=energy_j(platform, time, busy, devices),
-        cost_usd=None if platform.usd_per_device_hour is None else time * devices * platform.usd_per_device_hour / 3600.0,
         sigma_log=spread,
         memory_sigma_log=np.full(n, calibration.sigma.get("memory", 0.1)),
-        evidence=_weakest(evidence),
-        row_evidence=tuple(evidence),
-        bottleneck=_bottlenecks(parts),
+        evidence=weakest(known.rows),
+        row_evidence=tuple(known.rows),
         is_training=False,
-        measurements=tuple(dict.fromkeys(used)),
-        notes=tuple(dict.fromkeys(notes)),
+        measurements=tuple(known.measurements),
+        notes=tuple(known.notes),
     )
 
 
@@ -159,40 +143,10 @@ def lengths(model: Model, workload: Workload) -> tuple[float, float]:
     return prompt, float(workload.output_len or 0) if model.kind in ("decoder", "encoder-decoder") else 0.0
 
 
-def _groups(plans: PlanTable, platform: Platform) -> list[tuple[npt.NDArray[np.intp], tuple[str, str, str, str, int]]]:
-    """Return row indices and (framework, precision, quantization, execution, threads) of each group of plans priced together."""
-    names = ("framework", "precision", "quantization", "execution")
-    threads = plans.columns["threads"] if platform.is_cpu else np.zeros(len(plans), dtype=np.int64)
-    keys = np.stack([plans.columns[name].astype(np.int64) for name in names] + [threads])
-    if not len(plans):
-        return []
-    unique, back = np.unique(keys, axis=1, return_inverse=True)
-    back = np.asarray(back).ravel()
-    found = []
-    for index in range(unique.shape[1]):
-        framework, precision, quantization, execution = (plans.vocabulary[name][int(unique[i, index])] for i, name in enumerate(names))
-        found.append(
-            (np.flatnonzero(back == index), (framework, precision, quantization, execution, int(unique[4, index]) or platform.threads))
-        )
-    return found
-
-
-_ORDER: tuple[Evidence, ...] = ("measured", "calibrated", "transferred", "spec")
-
-
 def _evidence(curves: DeviceCurves, engine: Engine, numbers: Numbers) -> Evidence:
     if curves.local is not None:
         return "measured" if curves.local.measured(numbers.compute) else "spec"
-    return _weakest([curves.evidence, engine.evidence])
-
-
-def _set(evidence: list[Evidence], rows: npt.NDArray[np.intp], known: Evidence) -> None:
-    for row in rows.tolist():
-        evidence[row] = known
-
-
-def _weakest(found: list[Evidence]) -> Evidence:
-    return max(found, key=_ORDER.index, default="spec")
+    return weakest([curves.evidence, engine.evidence])
 
 
 def _sigma(calibration: Calibration, evidence: Evidence, curves: DeviceCurves, numbers: Numbers) -> float:
@@ -201,10 +155,3 @@ def _sigma(calibration: Calibration, evidence: Evidence, curves: DeviceCurves, n
         return 0.15 if evidence == "measured" else (0.8 if numbers.compute in curves.local.borrowed else 0.4)
     fitted = calibration.section("inference").get("sigma", {}).get(evidence)
     return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)
-
-
-def _bottlenecks(parts: Mapping[str, Floats]) -> npt.NDArray[np.int8]:
-    totals = np.zeros((len(BOTTLENECKS), len(next(iter(parts.values())))))
-    for name, seconds in parts.items():
-        totals[BOTTLENECKS.index(CAUSES[name])] += seconds
-    return np.asarray(totals.argmax(axis=0), dtype=np.int8)
