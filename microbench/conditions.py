@@ -17,9 +17,14 @@ ENVIRONMENT_PREFIXES = ("OMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "ONEDNN_",
                         "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "MALLOC_", "LD_PRELOAD", "VECLIB_", "NUMEXPR_", "NCCL_", "GLOO_")  # fmt: skip
 
 
+#: The CPUs this process could use when it began. What others do on them counts as foreign even where we bind ourselves to one: it
+#: shares memory, the last cache and the power budget.
+_ALLOWED = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset[int]()
+
+
 def cpus_in_use() -> int:
-    """Return how many logical CPUs this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many logical CPUs this process could use when it began."""
+    return len(_ALLOWED) or os.cpu_count() or 1
 
 
 def pin_to_one_cpu() -> int | None:
@@ -46,11 +51,11 @@ def run_queue_wait_s() -> float | None:
 
 
 def busy_s() -> float | None:
-    """Return seconds the CPUs this process may run on have been busy since boot, stolen time included.
+    """Return seconds the CPUs this process could use have been busy since boot, stolen time included.
 
     /proc/stat, all but idle and iowait; guest time is part of user time there.
     """
-    names = {f"cpu{cpu}".encode() for cpu in os.sched_getaffinity(0)} if hasattr(os, "sched_getaffinity") else set()
+    names = {f"cpu{cpu}".encode() for cpu in _ALLOWED}
     ticks = 0
     found = False
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/stat", "rb") as file:

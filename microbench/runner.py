@@ -18,7 +18,7 @@ from microbench import conditions
 from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsupported, benchmarks, load_backend
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
-from microbench.timing import MAX_SAMPLES, LoadHistory, Timing, TooSlow, time_kernel
+from microbench.timing import MAX_SAMPLES, Timing, TooSlow, time_kernel
 
 Emit = Callable[[Measurement], None]
 #: A case is given this long at the least before it is taken to hang.
@@ -64,7 +64,6 @@ class _Round:
         self.known = benchmarks()
         self.best_rate: dict[tuple[Any, ...], float] = {}
         self.problem: tuple[Any, Problem] | None = None
-        self.load = LoadHistory()
         self.throttles = conditions.clocks()["throttle_count"]
 
     def run(self, emit: Emit) -> None:
@@ -82,7 +81,7 @@ class _Round:
                 gc.collect()
 
     def _case(self, case: Case, share: float, left: float) -> Measurement:
-        begin = time.perf_counter()
+        begin, opened = time.perf_counter(), conditions.read()
         benchmark = self.known.get(case.benchmark)
         if benchmark is None:
             return self._failed(case, "unsupported", f"unknown benchmark {case.benchmark!r}", begin)
@@ -112,6 +111,7 @@ class _Round:
                 min_samples=4 if self.request.quick else 5,
                 max_samples=max(3, int(self.request.options.get("max_samples", MAX_SAMPLES))),
                 after_first=lambda: errors.append(problem.check(kernel.result())),
+                since=opened,
             )
         except Unsupported as error:
             return self._failed(case, "unsupported", str(error), begin)
@@ -143,8 +143,10 @@ class _Round:
         middle, low, high = timing.estimate()
         detail = timing.conditions()
         status, reason = "ok", None
-        if self.load.update() and detail["clean_samples"] < 3:
-            status, reason = "contended", "others used more than 40 % of the CPUs all the time"
+        if timing.contended:
+            share = detail["foreign_share"]
+            used = "" if share is None else f" (they used {share:.0%} of the CPUs)"
+            status, reason = "contended", f"others left no time to measure it undisturbed{used}"
         state = _state(case)
         if (state["throttle_count"] or 0) > (self.throttles or 0):
             status, reason = "throttled", "the CPU lowered its clock because of heat"

@@ -1,0 +1,111 @@
+"""What others do to the machine while we measure is noticed: crowded samples are not clean, crowded runs are contended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from microbench import conditions
+from microbench.protocol import Case, Request
+from microbench.timing import MIN_SAMPLE_S, Sample, Timing, time_kernel
+
+share = st.one_of(st.none(), st.floats(0.0, 1.0))
+TRIAD = {"operation": "triad", "level": "L2", "bytes": 3 * 131072}
+
+
+@pytest.mark.parametrize(
+    ("wait", "foreign", "clean"),
+    [
+        (0.0, 0.0, True),
+        (0.0, 0.25, True),  # a load of half a core beside us, seen between two of its bursts
+        (0.5, 0.01, True),  # worker threads that queue on each other on an idle machine
+        (0.5, 0.25, False),
+        (0.0, 0.67, False),  # so short that it fits between two time slices of a crowded machine
+        (0.0, None, True),
+        (None, None, False),
+        (None, 0.01, True),
+        (None, 0.25, False),
+    ],
+)
+def test_a_sample_is_clean_when_nothing_disturbed_it(wait, foreign, clean):
+    assert Sample(1e-3, wait, foreign).clean is clean
+
+
+def timing(*samples, windows=()):
+    return Timing([Sample(*sample) for sample in samples], 1.0, 1, True, list(windows))
+
+
+def test_a_crowded_run_is_contended_however_soon_it_ended():
+    crowded = timing((1e-3, 0.9, 0.87), (9e-3, 1.0, 0.93), (1e-3, 0.9, 0.9), windows=[0.87, 0.93, 0.9])
+    assert crowded.contended
+    # Short samples that never waited, in a machine that others use: their caches are cold, their memory is shared.
+    assert timing(*[(15e-6, 0.0, 0.67)] * 200, windows=[0.67] * 5).contended
+    # Others used little of the machine, and yet the least disturbed samples waited for a third of their time.
+    assert timing(*[(1e-3, 0.6, 0.3)] * 9, windows=[0.3]).contended
+
+
+def test_a_busy_machine_with_clean_samples_still_gives_a_number():
+    busy = timing(*[(1e-3, 0.0, 0.25)] * 3, *[(5e-3, 0.8, 0.25)] * 20, windows=[0.25] * 4)
+    assert not busy.contended
+    assert busy.estimate()[0] == 1e-3
+    assert busy.conditions()["used"] == "111" + "0" * 20
+    slightly = timing(*[(1e-3, 0.1, 0.1)] * 9, windows=[0.1])
+    assert not slightly.contended
+    assert slightly.conditions()["clean_samples"] == 0
+
+
+@given(st.lists(st.tuples(st.floats(1e-6, 1.0), share, share), min_size=1, max_size=30))
+def test_the_estimate_rests_on_the_samples_it_names(samples):
+    t = timing(*samples)
+    used = [s.seconds for s, digit in zip(t.samples, t.conditions()["used"], strict=True) if digit == "1"]
+    assert sorted(used) == sorted(t.used())
+    assert len(used) >= min(3, len(samples))
+    if sum(s.clean for s in t.samples) >= 3:
+        assert all(s.clean for s, digit in zip(t.samples, t.conditions()["used"], strict=True) if digit == "1")
+
+
+def test_a_loop_that_was_calibrated_on_disturbed_calls_grows_again():
+    calls = 0
+
+    def kernel() -> None:
+        nonlocal calls
+        calls += 1
+        end = time.perf_counter() + (3e-3 if calls <= 5 else 20e-6)
+        while time.perf_counter() < end:
+            pass
+
+    found = time_kernel(kernel, budget_s=0.3, limit_s=3.0, threads=1, max_samples=5)
+    assert found.inner_loop >= 10
+    assert all(s.seconds * found.inner_loop >= MIN_SAMPLE_S / 2 for s in found.samples)
+
+
+def run(case, hogs):
+    request = Request(backend="numpy", device="cpu", threads=conditions.cpus_in_use(), cases=(case,), budget_s=2.0, quick=True)
+    burn = f"import os, time\nend = time.time() + 60\nwhile time.time() < end and os.getppid() == {os.getpid()}: pass"
+    others = [subprocess.Popen([sys.executable, "-c", burn]) for _ in range(hogs)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "microbench"], input=json.dumps(dataclasses.asdict(request)), capture_output=True, text=True, timeout=120
+        )
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+    return row
+
+
+def test_a_continuous_load_on_every_cpu_makes_the_result_contended():
+    row = run(Case(benchmark="bandwidth", dtype="fp32", params=TRIAD), 2 * conditions.cpus_in_use())
+    assert row["status"] == "contended", row
+    assert row["conditions"]["foreign_share"] > 0.4
+    assert "others" in row["reason"]
+    assert len(row["conditions"]["used"]) == row["samples"] == len(row["sample_seconds"])
