@@ -34,7 +34,6 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
 
 #: Which status stands for a case that no round measured: the most telling one first.
 PRECEDENCE = ("wrong_result", "failed", "timeout", "throttled", "contended", "unsupported")
-MAX_SAMPLES = 600
 
 
 def student_t95(degrees: int) -> float:
@@ -76,7 +75,6 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
     last = good[-1]
     run_low, run_high = (statistics.median(float(line[name]) for line in good) for name in ("run_low", "run_high"))
     run_low, run_high = min(run_low, value), max(run_high, value)
-    samples = [float(s) for line in good for s in line["sample_seconds"]]
     return _measurement(
         last,
         device_id,
@@ -85,12 +83,47 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
         high=max(high, run_high),
         run_low=run_low,
         run_high=run_high,
-        samples=sum(int(line["samples"]) for line in good),
         seconds=spent,
         max_error=max((float(line["max_error"]) for line in good if line["max_error"] is not None), default=None),
-        sample_seconds=tuple(samples[:: max(1, math.ceil(len(samples) / MAX_SAMPLES))]),
-        conditions={**details[-1], **_over_rounds(good, details)},
+        **_samples(rounds),
+        conditions={**details[-1], **_over_rounds(good, details), **_rests_on(rounds, good)},
     )
+
+
+def _measured(rounds: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [line for line in rounds if line["value"] is not None and line["status"] in ("ok", "contended", "throttled")]
+
+
+def _samples(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the samples of every round that measured, those that the estimate does not rest on among them."""
+    seconds = tuple(float(s) for line in _measured(rounds) for s in line["sample_seconds"])
+    return {"samples": len(seconds), "sample_seconds": seconds}
+
+
+def _rests_on(rounds: Sequence[Mapping[str, Any]], good: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how to redo the statistics: samples a round, and a digit a sample, 1 where the estimate rests on it.
+
+    The value is the median over rounds of the work over the median of the round's samples that are marked (see ``redo``).
+    """
+    counts, digits = [], []
+    for line in _measured(rounds):
+        count = len(line["sample_seconds"])
+        counts.append(count)
+        used = (line.get("conditions") or {}).get("used") or "1" * count
+        digits.append(used if any(line is kept for kept in good) else "0" * count)
+    return {"round_samples": counts, "used": "".join(digits)}
+
+
+def redo(sample_seconds: Sequence[float], conditions: Mapping[str, Any]) -> list[float]:
+    """Return the seconds of one call in each round that counted, again from stored samples: their median is the measurement's."""
+    medians, start = [], 0
+    for count in conditions["round_samples"]:
+        marked = zip(sample_seconds[start : start + count], conditions["used"][start : start + count], strict=True)
+        kept = [seconds for seconds, digit in marked if digit == "1"]
+        if kept:
+            medians.append(statistics.median(kept))
+        start += count
+    return medians
 
 
 def _over_rounds(good: Sequence[Mapping[str, Any]], details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.bench.combine import DRIFT, combine, later_run, student_t95
+from advisor.bench.combine import DRIFT, combine, later_run, redo, student_t95
 from advisor.bench.compare import compare
 from microbench.protocol import Measurement
 
@@ -78,6 +79,47 @@ def test_samples_of_all_rounds_are_kept_and_disturbed_rounds_widen():
     assert disturbed.high > clean.high
     assert combine([line(1e9), line(0.3e9, conditions=noisy)], "cpu0").value == 1e9
     assert disturbed.conditions["foreign_share"] == 0.3
+
+
+rounds_of_samples = st.lists(
+    st.tuples(st.sampled_from(["ok", "contended"]), st.lists(st.tuples(st.floats(1e-6, 1e2), st.booleans()), min_size=3, max_size=12)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(rounds_of_samples)
+def test_statistics_can_be_redone_from_what_is_stored(drawn):
+    lines = []
+    for status, samples in drawn:
+        seconds = [s for s, _ in samples]
+        used = "".join("1" if use else "0" for _, use in samples) if any(use for _, use in samples) else "1" * len(samples)
+        value = 1e9 / statistics.median(s for s, digit in zip(seconds, used, strict=True) if digit == "1")
+        clean = {"clean_samples": used.count("1"), "used": used, "converged": True}
+        lines.append(line(value, status, samples=len(seconds), sample_seconds=tuple(seconds), conditions=clean))
+    combined = combine(lines, "cpu0")
+    assert combined.samples == len(combined.sample_seconds) == sum(len(samples) for _, samples in drawn)
+    again = redo(combined.sample_seconds, combined.conditions)
+    assert [1e9 / seconds for seconds in again] == pytest.approx(combined.conditions["round_values"])
+    assert statistics.median(1e9 / seconds for seconds in again) == pytest.approx(combined.value)
+
+
+def test_stored_samples_give_the_value_again(tmp_path):
+    from advisor.bench.records import BenchSpec
+    from advisor.bench.run import run_bench
+    from advisor.results.store import Store
+
+    spec = BenchSpec(
+        benchmarks=("gemm",), backends=("numpy",), dtypes=("fp32",), shapes=((64, 64, 64),), quick=True, budget_s=6.0, threads=1
+    )
+    (measured,) = run_bench(spec)
+    with Store.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
+        run = store.start_run(kind="bench", machine_id=None, software={}, command=None, settings={})
+        store.add_measurement(run, measured.to_dict())
+        (row,) = store.measurements(samples=True)
+    again = [2 * 64**3 / seconds for seconds in redo(row["sample_seconds"], row["conditions"])]
+    assert statistics.median(again) == pytest.approx(measured.value, rel=1e-4)
+    assert len(row["sample_seconds"]) == measured.samples
 
 
 def stored(value, width, metric="flops_per_s", **params):
