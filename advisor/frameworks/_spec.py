@@ -48,6 +48,8 @@ class FrameworkSpec:
     """The command that would bring it."""
     query: Callable[[], dict[str, Any]] | None = None
     capabilities: tuple[Capability, ...] = ()
+    min_compute_capability: float | None = None
+    """Oldest NVIDIA device it runs on (7.0 is Volta); None where it states none."""
     bench_backend: str | None = None
     """Name of the microbench backend that measures it, where there is one."""
     overheads: dict[str, float] = field(default_factory=dict)

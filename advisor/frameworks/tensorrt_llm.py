@@ -10,6 +10,8 @@ FRAMEWORK = FrameworkSpec(
     distributions=("tensorrt-llm", "tensorrt_llm"),
     module="tensorrt_llm",
     install="pip install tensorrt-llm",
+    # Ampere and later are developed and tested (TensorRT-LLM 0.18.2 "Support Matrix", and "Supported Hardware" of the current docs).
+    min_compute_capability=8.0,
     capabilities=(
         Capability(
             tasks=("infer", "serve"),

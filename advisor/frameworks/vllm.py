@@ -10,6 +10,8 @@ FRAMEWORK = FrameworkSpec(
     distributions=("vllm",),
     module="vllm",
     install="pip install vllm",
+    # "compute capability 7.5 or higher": vLLM documentation of 2026, Installation, NVIDIA CUDA (releases up to 0.14 took 7.0).
+    min_compute_capability=7.5,
     capabilities=(
         Capability(
             tasks=("infer", "serve"),

@@ -6,13 +6,14 @@ A rule maps (plans, context) to bool[n], True where the plan obeys it. The searc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from advisor.frameworks import Capability
+from advisor.frameworks import Capability, framework
 from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.precision import precision_obstacle
@@ -118,11 +119,28 @@ def _precision(p: PlanTable, c: Context) -> Array:
     return np.asarray(allowed[p.columns["precision"]])
 
 
+def _compute_capability(c: Context) -> float | None:
+    """Return the compute capability of an NVIDIA device (8.0 of ``sm_80``), None of any other."""
+    digits = re.match(r"sm_(\d+)", c.platform.profile.arch or "")
+    return int(digits[1]) / 10.0 if digits else None
+
+
 def _attention(p: PlanTable, c: Context) -> Array:
     # FlashAttention-2 and -3 need compute capability 8.0 (Dao-AILab/flash-attention, "Installation and features").
-    arch = c.platform.profile.arch or ""
-    old = arch.startswith("sm_") and arch[3:].isdigit() and int(arch[3:]) < 80
-    return ~(p.equals("attention", "flash") & old)
+    here = _compute_capability(c)
+    return ~(p.equals("attention", "flash") & (here is not None and here < 8.0))
+
+
+def _new_enough(p: PlanTable, c: Context) -> Array:
+    here = _compute_capability(c)
+    needs = [_needed(name) for name in p.vocabulary["framework"]]
+    allowed = np.array([here is None or need is None or here >= need for need in needs], dtype=bool)
+    return np.asarray(allowed[p.columns["framework"]])
+
+
+def _needed(name: str) -> float | None:
+    spec = framework(name)
+    return None if spec is None else spec.min_compute_capability
 
 
 def _framework(p: PlanTable, c: Context) -> Array:
@@ -201,6 +219,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("PRECISION", "{precision} is not possible: {precision_obstacle}", _precision),
     Rule("ATTENTION", "flash attention needs compute capability 8.0, {profile} is {arch}", _attention),
+    Rule("COMPUTE-CAPABILITY", "{framework} needs compute capability {needed_capability}, {profile} is {arch}", _new_enough),
     Rule("FRAMEWORK", "{framework} does not do {task} on {target} here", _framework),
     Rule("CAPABILITY", "{framework} cannot combine these choices", _capability),
 )
@@ -243,6 +262,7 @@ def _words(plan: Plan, context: Context) -> dict[str, Any]:
         "task": context.workload.task,
         "model": context.model.name,
         "profile": context.platform.profile.name,
+        "needed_capability": _needed(plan.framework),
         "arch": context.platform.profile.arch,
         "target": context.platform.profile.target,
         "platform_devices": context.platform.devices,

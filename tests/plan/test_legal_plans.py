@@ -79,6 +79,24 @@ def test_bf16_is_illegal_below_compute_capability_8() -> None:
     assert not plans.equals("attention", "flash").any()
 
 
+@pytest.mark.parametrize(
+    ("framework", "hardware", "legal"),
+    [
+        ("vllm", "v100-sxm2-32gb", False),
+        ("vllm", "t4", True),
+        ("tensorrt-llm", "t4", False),
+        ("tensorrt-llm", "a10", True),
+        ("tensorrt-llm", "h100-sxm5-80gb", True),
+        ("vllm", "mi300x", True),
+    ],
+)
+def test_an_engine_serves_no_device_older_than_it_states(framework: str, hardware: str, legal: bool) -> None:
+    platform = platforms_for(parse_spec(hardware))[0]
+    context = context_for(model("gpt-1.3b"), Workload(task="serve", seq_len=1024, input_len=512, output_len=128), platform)
+    plan = Plan(framework=framework, execution="engine", precision="fp16", optimizer="none", attention="paged")
+    assert [code for code, _ in violations(plan, context)] == ([] if legal else ["COMPUTE-CAPABILITY"])
+
+
 def test_a_family_that_overflows_fp16_is_never_trained_in_it() -> None:
     v100 = platforms_for(parse_spec("8xv100-sxm2-32gb"))[0]
     context = context_for(model("t5-large"), Workload(task="train", seq_len=512, global_batch=64), v100)
