@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ def bench(
     dtypes: Sequence[str] | None = None,
     device: str | None = None,
     shapes: str | None = None,
+    networks: Sequence[Mapping[str, Any]] | None = None,
     quick: bool = False,
     budget_s: float | None = None,
     save: bool = True,
@@ -44,7 +45,7 @@ def bench(
     """Measure and return the measurements; with ``save`` each is in the database at ``database_url`` before the next is reported.
 
     ``benchmarks``: names, or ``all``; none means GEMM, attention and bandwidth. ``device``: an id of the probe, by default the first
-    usable accelerator, else the CPU. ``shapes``: ``model:NAME`` or a file.
+    usable accelerator, else the CPU. ``shapes``: ``model:NAME`` or a file; ``networks``: cases of the model benchmark.
     Raises UnknownName, UsageError, EnvironmentLacks or DatabaseError.
     """
     from advisor.bench.run import run_bench
@@ -62,6 +63,7 @@ def bench(
         device_id=device_id,
         threads=_threads(machine),
         shapes=_shapes(shapes, quick),
+        networks=None if networks is None else tuple(networks),
         quick=quick,
         budget_s=_budget(budget_s),
         memory_limit_bytes=_memory_limit(machine) if framework_device == "cpu" else None,
