@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from advisor.bench.environments import child_variables
 from advisor.errors import EnvironmentLacks, UsageError
 from microbench.child import ChildResult, run_child
 from microbench.protocol import Case, Measurement, Request
@@ -21,10 +22,13 @@ MAX_DEATHS = 12
 Line = Mapping[str, Any]
 
 
-def ask(argument: str, document: Mapping[str, Any] | None = None) -> Any:
-    """Run ``python -m microbench ARGUMENT`` and return the JSON it prints; UsageError if it refuses the document."""
+def ask(*arguments: str, document: Mapping[str, Any] | None = None) -> Any:
+    """Run ``python -m microbench ARGUMENTS`` and return the JSON it prints; UsageError if it refuses them or the document."""
     result = run_child(
-        [sys.executable, "-m", "microbench", argument], timeout_s=60, stdin=None if document is None else json.dumps(document)
+        [sys.executable, "-m", "microbench", *arguments],
+        timeout_s=60,
+        stdin=None if document is None else json.dumps(document),
+        env=child_variables(None),
     )
     if result.status == "failed" and result.returncode == 2:
         raise UsageError(result.reason.removeprefix("microbench: "), "`advisor bench --list` shows what there is", code="UNKNOWN-BENCH")
@@ -37,18 +41,20 @@ def ask(argument: str, document: Mapping[str, Any] | None = None) -> Any:
 
 def plan(document: Mapping[str, Any]) -> list[Request]:
     """Return the Requests a specification means (one a backend and thread setting)."""
-    return [Request(**{**request, "cases": tuple(Case(**case) for case in request["cases"])}) for request in ask("--plan", document)]
+    return [Request(**{**request, "cases": tuple(Case(**case) for case in request["cases"])}) for request in ask("--plan", document=document)]
 
 
 def run_round(
     request: Request,
     *,
     python: str | None = None,
+    command: Sequence[str] | None = None,
     memory_limit_bytes: int | None = None,
     on_result: Callable[[int, Line], None] | None = None,
 ) -> list[Line]:
     """Run one round and return a measurement for each case, in order; a child's death costs the case it was at.
 
+    ``python`` is the interpreter of another environment, where microbench need not be installed, ``command`` the whole command line of the measuring child in its place.
     ``on_result(i, line)`` is called as results come. The cases behind the one that killed the child go to a new child.
     """
     lines: list[Line] = []
@@ -67,8 +73,9 @@ def run_round(
                     on_result(len(lines) - 1, line)
 
         child = run_child(
-            [python or sys.executable, "-m", "microbench"],
+            command or [python or sys.executable, "-m", "microbench"],
             timeout_s=left + GRACE_S,
+            env=None if command else child_variables(python),
             stdin=json.dumps(asdict(part)),
             memory_limit_bytes=memory_limit_bytes,
             on_line=take,

@@ -12,6 +12,9 @@ Basis = Literal["measured", "published", "predicted", "none"]
 #: How the number must lie to the claimed one: not under it, not over it, or within the tolerance on both sides.
 Holds = Literal["at_least", "at_most", "about"]
 
+Say = Callable[[str], None]
+"""Tells people where a run stands."""
+
 VERDICTS: tuple[Verdict, ...] = ("confirmed", "refuted", "depends", "inconclusive", "not_testable", "ill_posed")
 
 
@@ -147,7 +150,7 @@ class Context:
     seed: int
     estimate: Callable[..., Mapping[str, Any]]
     recommend: Callable[..., Mapping[str, Any]]
-    say: Callable[[str], None] = lambda text: None
+    say: Say = lambda text: None
 
     @property
     def left_s(self) -> float:
@@ -159,7 +162,8 @@ class Context:
 class Experiment:
     """A kind of experiment. ``needs`` and ``options`` name its parameters, mandatory and optional; others are an error in the claim.
 
-    ``cost_s(parameters, rounds)`` is about what it takes, for the budget.
+    ``cost_s(parameters, rounds)`` is about what it takes, for the budget. ``prepare(parameters, context)`` builds what a run uses again and
+    again (exports, tunings); its outcome says what it lacks, if anything.
     """
 
     name: str
@@ -169,3 +173,4 @@ class Experiment:
     needs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     cost_s: Callable[[Mapping[str, Any], int], float] = lambda parameters, rounds: 1.0
+    prepare: Callable[[Mapping[str, Any], Context], Outcome] | None = None

@@ -99,6 +99,8 @@ def render_run(document: dict[str, Any]) -> None:
         _result(out, result)
     if document["left"]:
         out.print(f"\nleft for the next run (the budget ended): {', '.join(document['left'])}", markup=False)
+    if document.get("page"):
+        out.print(f"\none page for others: {document['page']}", markup=False)
 
 
 def _result(out: Any, result: Row) -> None:
@@ -125,12 +127,27 @@ def render_prepare(document: dict[str, Any]) -> None:
     from advisor.report.console import console
 
     out = console()
-    missing = [row for row in document["packages"] if row["version"] is None]
-    out.print(
-        f"{len(document['packages']) - len(missing)} of {len(document['packages'])} packages that the experiments can use are installed",
-        style="bold",
-        markup=False,
-    )
-    for row in document["packages"]:
-        state = row["version"] or f"missing; {row['install']}"
-        out.print(f"  {row['package']:24} {state:40} {row['for']}", markup=False)
+    rows = document["environments"]
+    there = sum(row["state"] in ("present", "built") for row in rows)
+    out.print(f"{there} of {len(rows)} environments are there; {document['seconds']:.0f} s", style="bold", markup=False)
+    for row in rows:
+        style = {"failed": "red", "missing": "yellow"}.get(row["state"], "")
+        out.print(f"  {row['name']:12} {row['state']:8} {row['seconds']:5.0f} s  {row['for']}", style=style, markup=False)
+        if row["state"] == "missing":
+            out.print(f"  {'':12} pip install {' '.join(row['packages'])}", style="dim", markup=False)
+        if row["reason"]:
+            out.print(f"  {'':12} {row['reason']}", style=style, markup=False)
+    for row in document["kept"]:
+        text = f"lacks: {row['lacks']}" if row["lacks"] else "exports and tunings are kept"
+        out.print(f"  {row['claim']}: {text} ({row['seconds']:.0f} s)", markup=False)
+
+
+def render_page(document: dict[str, Any]) -> None:
+    """Print the document of ``advisor claims report``: where the page was written, or the page in Markdown."""
+    from advisor.report.claims_page import claims_markdown, headline
+    from advisor.report.console import console
+
+    if document.get("file"):
+        console().print(f"{headline(document)}\n{document['file']}: {document['size_bytes'] / 1024:.0f} KiB", markup=False)
+    else:
+        print(claims_markdown(document))

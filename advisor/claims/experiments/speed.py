@@ -3,7 +3,8 @@
 Parameters: ``a`` and ``b`` (``backend``, ``dtype``, and parameters of the case), ``cases`` (each ``label`` with the parameters both
 sides share), ``benchmark`` (default ``model``), ``quantity``: ``throughput`` gives speed of A over speed of B, ``latency`` seconds of A
 over seconds of B, ``absolute_ms`` milliseconds of A alone (no ``b``), ``error`` the output error of A (no ``b``).
-``round_s`` is what one process may take beside its start. ``device: cpu`` keeps networks off an accelerator.
+``round_s`` is what one process may take beside its start. ``device: cpu`` keeps networks off an accelerator. A side with an
+``environment`` runs in that one. ``prepared: true`` says that a first run builds exports that the next ones find.
 
 One round is one fresh process a side; the side that goes first changes from round to round, so that drift of the machine hits both alike.
 """
@@ -17,7 +18,8 @@ from typing import Any
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import DRIFT
-from advisor.claims.experiments._rounds import LEAST, enough
+from advisor.claims.environments import child_command, interpreter, lacks
+from advisor.claims.experiments._rounds import LEAST, enough, in_turns
 from advisor.claims.networks import NETWORKS, backend_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
 from microbench.protocol import Case, Request
@@ -28,13 +30,15 @@ ROUND_S = 6.0
 COMPILE_S = 45.0
 #: The least worth starting: below it no network gives its samples.
 LEAST_S = 3.0
+#: What building exports may take, outside the budget; a round that finds them ends long before.
+PREPARE_S = 60.0
 USABLE = ("ok", "contended")
 
 
 def case_of(benchmark: str, side: Mapping[str, Any], shared: Mapping[str, Any]) -> Case:
     """Return the case of one side: shared parameters, then its own; a network may be given by its name."""
     params = {**shared, **side}
-    for name in ("backend", "dtype", "label"):
+    for name in ("backend", "dtype", "label", "environment"):
         params.pop(name, None)
     if isinstance(params.get("network"), str):
         params["network"] = NETWORKS[params["network"]]
@@ -66,22 +70,49 @@ def request_of(parameters: Mapping[str, Any], name: str, context: Context, numbe
 def run(parameters: Mapping[str, Any], claim: Claim, context: Context) -> Outcome:
     """Run the comparison and return a setting for each case that both sides measured at least twice."""
     sides = [name for name in ("a", "b") if parameters.get(name)]
+    missing = [lacks(str(parameters[name]["environment"])) for name in sides if not _reachable(parameters[name])]
+    if missing:
+        return Outcome(lacks="; ".join(dict.fromkeys(missing)))
     found: dict[str, list[list[Line]]] = {name: [] for name in sides}
     outcome, longest, number = Outcome(), 0.0, 0
     while not enough(claim, outcome, number, context.rounds):
         before = context.left_s
         if number and before < longest:
             break
-        for name in sides if number % 2 == 0 else sides[::-1]:
+        for name in in_turns(sides, number):
             budget = max(LEAST_S, min(_round_s(parameters, name), context.left_s / 2))
             context.say(f"round {number + 1}, {name.upper()}: {parameters[name]['backend']}")
-            found[name].append(run_round(request_of(parameters, name, context, number, budget)))
+            found[name].append(_round(parameters, name, context, number, budget))
         longest = max(longest, before - context.left_s)
         number += 1
         outcome = outcome_of(parameters, found)
         if all(line["status"] not in USABLE for side in sides for line in found[side][-1]):
             break
     return outcome
+
+
+def _reachable(side: Mapping[str, Any]) -> bool:
+    return not side.get("environment") or interpreter(str(side["environment"])) is not None
+
+
+def _round(parameters: Mapping[str, Any], name: str, context: Context, number: int, budget_s: float) -> list[Line]:
+    """Run one side's process, in its environment."""
+    environment = parameters[name].get("environment")
+    command = child_command(interpreter(str(environment)), "microbench") if environment else None
+    return run_round(request_of(parameters, name, context, number, budget_s), command=command)
+
+
+def prepare(parameters: Mapping[str, Any], context: Context) -> Outcome:
+    """Run each side once where its test says that a first run builds what the others find."""
+    if not parameters.get("prepared"):
+        return Outcome()
+    troubles = []
+    for name in ("a", "b"):
+        if parameters.get(name) and _reachable(parameters[name]):
+            context.say(f"{name.upper()}: {parameters[name]['backend']}")
+            lines = _round(parameters, name, context, 0, PREPARE_S)
+            troubles += [f"{Path(line['backend']).stem}: {line['reason']}" for line in lines if line["status"] not in USABLE]
+    return Outcome(lacks="; ".join(dict.fromkeys(troubles)) or None)
 
 
 def outcome_of(parameters: Mapping[str, Any], found: Mapping[str, list[list[Line]]]) -> Outcome:
@@ -163,6 +194,7 @@ EXPERIMENT = Experiment(
     basis="measured",
     run=run,
     needs=("a", "cases"),
-    options=("b", "benchmark", "device", "quantity", "round_s"),
+    options=("b", "benchmark", "device", "quantity", "round_s", "prepared"),
     cost_s=cost_s,
+    prepare=prepare,
 )

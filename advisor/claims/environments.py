@@ -1,0 +1,121 @@
+"""Environments that experiments run in: what each holds, where it is, and the command line of a child there.
+
+An environment of its own keeps frameworks apart that cannot, or should not, share an interpreter. Where every module that an environment
+stands for is importable here, this interpreter serves.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from advisor.claims.records import Claim
+from advisor.errors import UnknownName
+
+SHEET = Path(__file__).parent / "environments.yaml"
+#: What a child there sees of the product: its two packages and nothing of the packages installed beside them.
+_BOOT = """
+import importlib.util, runpy, sys
+for name in ("advisor", "microbench"):
+    folder = sys.argv.pop(1)
+    spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+module = sys.argv.pop(1)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A managed environment: distributions to install, modules that must be importable there, and what it is for."""
+
+    name: str
+    packages: tuple[str, ...]
+    modules: tuple[str, ...]
+    purpose: str
+
+
+@cache
+def environments() -> Mapping[str, Environment]:
+    """Return every environment by name."""
+    from advisor.yamlio import read_yaml
+
+    return {
+        name: Environment(name=name, packages=tuple(sheet["packages"]), modules=tuple(sheet["modules"]), purpose=sheet["for"])
+        for name, sheet in read_yaml(SHEET).items()
+    }
+
+
+def environment(name: str) -> Environment:
+    """Return the environment ``name``; UnknownName if there is none."""
+    known = environments()
+    if name not in known:
+        raise UnknownName("environment", name, known, "advisor claims prepare --json")
+    return known[name]
+
+
+def environments_of(claim: Claim) -> tuple[str, ...]:
+    """Return the environments that a claim's tests name, each once."""
+    found: list[str] = []
+    for test in claim.tests:
+        sides: list[Any] = [test.parameters, *(test.parameters.get(name) for name in ("a", "b"))]
+        found += [str(side["environment"]) for side in sides if isinstance(side, Mapping) and side.get("environment")]
+    return tuple(dict.fromkeys(found))
+
+
+def folder(name: str) -> Path:
+    """Return where the environment ``name`` lies, or would lie."""
+    from advisor.resources import user_data_dir
+
+    return user_data_dir() / "environments" / name
+
+
+def interpreter(name: str) -> str | None:
+    """Return the Python that runs the experiments of environment ``name``: its own, this one where it has every module, else None."""
+    own = folder(environment(name).name)
+    for python in (own / "bin" / "python", own / "Scripts" / "python.exe"):
+        if python.is_file():
+            return str(python)
+    return sys.executable if all(_importable(module) for module in environment(name).modules) else None
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ImportError:
+        return False
+
+
+def lacks(name: str) -> str:
+    """Return the sentence that says how to get environment ``name``."""
+    return f"the environment {name} ({', '.join(environment(name).packages)}) is not built: `advisor claims prepare --only {name}`"
+
+
+def installed_in(name: str) -> dict[str, str]:
+    """Return the versions of what is installed in environment ``name``; nothing where it is not built."""
+    from advisor.probe.packages import packages_on
+
+    places = [*folder(name).glob("lib/python*/site-packages"), folder(name) / "Lib" / "site-packages"]
+    return packages_on(tuple(str(place) for place in places if place.is_dir()))
+
+
+def child_command(python: str | None, module: str, *args: str) -> list[str]:
+    """Return the command line that runs ``module`` of this product under ``python`` (None is this interpreter)."""
+    if python in (None, sys.executable):
+        return [sys.executable, "-m", module, *args]
+    return [str(python), "-c", _BOOT, *(str(package_folder(name)) for name in ("advisor", "microbench")), module, *args]
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of the package ``name`` of this product."""
+    spec = importlib.util.find_spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec is not None else []
+    if not places:
+        raise ModuleNotFoundError(f"the package {name} is not there", name=name)
+    return Path(places[0])
