@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from advisor.model.fields import Fields
-from advisor.model.records import Transformer
+from advisor.model.layout import Layout
+from advisor.model.records import Model, Transformer
+from advisor.model.transformer import build_transformer
 
 
 def sizes(
@@ -56,6 +58,11 @@ def has_head(c: Fields, *, default: bool = True) -> bool:
     """Tell from ``architectures`` whether a decoder comes with its vocabulary head."""
     names = c.texts("architectures")
     return any(not name.endswith("Model") or name.endswith("LMHeadModel") for name in names) if names else default
+
+
+def decoder(c: Fields, t: Transformer, name: str, family: str, **traits: Any) -> Model:
+    """Build a decoder of these sizes; ``traits`` are fields of Layout. ``architectures`` says whether it has a vocabulary head."""
+    return build_transformer(t, name=name, family=family, layout=Layout(lm_head=has_head(c), **traits))
 
 
 def local_layers(c: Fields, layers: int, default: int) -> int:

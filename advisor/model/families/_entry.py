@@ -6,6 +6,9 @@ from typing import Any
 
 from advisor.model.family import Entry
 
+#: How a member of the zoo names its source where that is the configuration released with the weights.
+RELEASED = "released configuration of "
+
 
 def row(name: str, kind: str, source: str, sizes: tuple[int, int, int, int, int, int], *aliases: str, **more: Any) -> Entry:
     """Return an Entry from (layers, hidden, heads, ffn, vocab, length) under the names most configurations use."""

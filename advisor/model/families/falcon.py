@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 FALCON = "Almazrouei et al. 2023, The Falcon Series, arXiv 2311.16867, table 7; released configuration"
 
@@ -30,16 +28,18 @@ def falcon(c: Fields, name: str) -> Model:
     t = sizes(inner, gated=False, norm="layernorm", tied=True, max_seq=2048, ffn_default=4 * inner.integer("hidden_size"))
     c.used |= inner.used
     bias = c.flag("bias", default=False)
-    layout = Layout(
+    return decoder(
+        c,
+        t,
+        name,
+        "falcon",
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=bias,
         layer_norms=(norms or 2) if grouped else 1 if parallel else 2,
         rotary=not alibi,
         dropout=False,
-        lm_head=has_head(c),
     )
-    return build_transformer(t, name=name, family="falcon", layout=layout)
 
 
 def _entry(name: str, layers: int, hidden: int, heads: int, **more: Any) -> Entry:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import LayerKind, Layout
+from advisor.model.layout import LayerKind
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, table 2.1; vocabulary of GPT-2"
 OPT = "Zhang et al. 2022, OPT, table 1 (the paper's shape with GPT-3's vocabulary and length)"
@@ -18,7 +17,7 @@ GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners
 def gpt2(c: Fields, name: str) -> Model:
     """``model_type: gpt2``; the feed-forward width is 4 x hidden unless ``n_inner`` is given."""
     t = sizes(c, gated=False, norm="layernorm", tied=True, learned=True, max_seq=1024, ffn_default=4 * c.integer("hidden_size"))
-    return build_transformer(t, name=name, family="gpt", layout=Layout(lm_head=has_head(c)))
+    return decoder(c, t, name, "gpt")
 
 
 def gpt_neo(c: Fields, name: str) -> Model:
@@ -31,7 +30,7 @@ def gpt_neo(c: Fields, name: str) -> Model:
         LayerKind(name="local layer", repeat=t.layers // 2, window=window),
     )
     kinds = tuple(kind for kind in kinds if kind.repeat)
-    return build_transformer(t, name=name, family="gpt", layout=Layout(qkv_bias=False, kinds=kinds, lm_head=has_head(c)))
+    return decoder(c, t, name, "gpt", qkv_bias=False, kinds=kinds)
 
 
 def _entry(size: str, layers: int, hidden: int, heads: int, source: str, *, vocab: int = 50257, aliases: tuple[str, ...] = ()) -> Entry:

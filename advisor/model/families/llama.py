@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 LLAMA1 = "Touvron et al. 2023, LLaMA, arXiv 2302.13971, table 2; released configuration"
 LLAMA2 = "Touvron et al. 2023, Llama 2, arXiv 2307.09288; released configuration"
@@ -20,8 +18,7 @@ def llama(c: Fields, name: str) -> Model:
     """``model_type: llama``."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, max_seq=2048)
     attention = c.flag("attention_bias", "qkv_bias", default=False)
-    layout = Layout(qkv_bias=attention, out_bias=attention, mlp_bias=c.flag("mlp_bias", default=False), lm_head=has_head(c))
-    return build_transformer(t, name=name, family="llama", layout=layout)
+    return decoder(c, t, name, "llama", qkv_bias=attention, out_bias=attention, mlp_bias=c.flag("mlp_bias", default=False))
 
 
 def _entry(name: str, source: str, sizes_: tuple[int, int, int, int, int, int, int], *aliases: str, **more: Any) -> Entry:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.model.families._decoder import experts, has_head, sizes
+from advisor.model.families._decoder import decoder, experts, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 MISTRAL = "Jiang et al. 2023, Mistral 7B, arXiv 2310.06825, table 1; released configuration"
 MIXTRAL = "Jiang et al. 2024, Mixtral of Experts, arXiv 2401.04088, table 1; released configuration"
@@ -16,13 +14,13 @@ MIXTRAL = "Jiang et al. 2024, Mixtral of Experts, arXiv 2401.04088, table 1; rel
 def mistral(c: Fields, name: str) -> Model:
     """``model_type: mistral``: the Llama shape, with a window where the configuration gives one."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=c.optional("sliding_window"))
-    return build_transformer(t, name=name, family="mistral", layout=Layout(lm_head=has_head(c)))
+    return decoder(c, t, name, "mistral")
 
 
 def mixtral(c: Fields, name: str) -> Model:
     """``model_type: mixtral``: every layer is a mixture of experts."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=c.optional("sliding_window"), **experts(c, default=8, per_token=2))
-    return build_transformer(t, name=name, family="mistral", layout=Layout(lm_head=has_head(c)))
+    return decoder(c, t, name, "mistral")
 
 
 def _config(layers: int, hidden: int, heads: int, kv_heads: int, ffn: int, vocab: int, length: int) -> dict[str, int]:

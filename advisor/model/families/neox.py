@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, has_head, sizes
 from advisor.model.families._entry import row
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 NEOX = "Black et al. 2022, GPT-NeoX-20B, arXiv 2204.06745; released configuration"
 PYTHIA = "Biderman et al. 2023, Pythia, arXiv 2304.01373, table 1; released configuration"
@@ -24,15 +22,13 @@ def gpt_neox(c: Fields, name: str) -> Model:
     t = sizes(c, gated=False, norm="layernorm", tied=False)
     bias = c.flag("attention_bias", default=True)
     c.ignore("use_parallel_residual")
-    return build_transformer(t, name=name, family="neox", layout=Layout(qkv_bias=bias, out_bias=bias, lm_head=has_head(c)))
+    return decoder(c, t, name, "neox", qkv_bias=bias, out_bias=bias)
 
 
 def gptj(c: Fields, name: str) -> Model:
     """``model_type: gptj``: one norm for attention and MLP; biases in the MLP and the head alone."""
     t = sizes(c, gated=False, norm="layernorm", tied=False, max_seq=2048, ffn_default=4 * c.integer("hidden_size"))
-    head = has_head(c)
-    layout = Layout(qkv_bias=False, out_bias=False, layer_norms=1, lm_head=head, lm_head_bias=head)
-    return build_transformer(t, name=name, family="neox", layout=layout)
+    return decoder(c, t, name, "neox", qkv_bias=False, out_bias=False, layer_norms=1, lm_head_bias=has_head(c))
 
 
 def stablelm(c: Fields, name: str) -> Model:
@@ -43,16 +39,18 @@ def stablelm(c: Fields, name: str) -> Model:
         heads = (t.heads + t.kv_heads) * t.head_dim
     else:
         heads = 0
-    layout = Layout(
+    return decoder(
+        c,
+        t,
+        name,
+        "neox",
         qkv_bias=c.flag("use_qkv_bias", default=False),
         out_bias=False,
         mlp_bias=False,
         layer_norms=1 if single else 2,
         attention_parameters=heads,
         dropout=False,
-        lm_head=has_head(c),
     )
-    return build_transformer(t, name=name, family="neox", layout=layout)
 
 
 def mpt(c: Fields, name: str) -> Model:
@@ -73,8 +71,7 @@ def mpt(c: Fields, name: str) -> Model:
         if t.heads % kv_heads:
             raise c.fail(f"{t.heads} attention heads cannot share {kv_heads} key-value heads")
         t = replace(t, kv_heads=kv_heads)
-    layout = Layout(qkv_bias=False, out_bias=False, mlp_bias=False, norm_bias=False, rotary=False, dropout=False, lm_head=has_head(c))
-    return build_transformer(t, name=name, family="neox", layout=layout)
+    return decoder(c, t, name, "neox", qkv_bias=False, out_bias=False, mlp_bias=False, norm_bias=False, rotary=False, dropout=False)
 
 
 def _pythia(size: str, layers: int, hidden: int, heads: int, vocab: int) -> Entry:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 OPT = "Zhang et al. 2022, OPT, arXiv 2205.01068, table 1; released configuration"
 BLOOM = "BigScience 2022, BLOOM, arXiv 2211.05100, table 3; released configuration"
@@ -22,7 +20,11 @@ def opt(c: Fields, name: str) -> Model:
     bias = c.flag("enable_bias", default=True)
     before = c.flag("do_layer_norm_before", default=True)
     removed = c.flag("_remove_final_layer_norm", default=False)
-    layout = Layout(
+    return decoder(
+        c,
+        t,
+        name,
+        "opt",
         qkv_bias=bias,
         out_bias=bias,
         mlp_bias=bias,
@@ -32,9 +34,7 @@ def opt(c: Fields, name: str) -> Model:
         embedding_size=None if width == t.hidden else width,
         embedding_projection_bias=False,
         positions_at_hidden=True,
-        lm_head=has_head(c),
     )
-    return build_transformer(t, name=name, family="opt", layout=layout)
 
 
 def bloom(c: Fields, name: str) -> Model:
@@ -45,7 +45,7 @@ def bloom(c: Fields, name: str) -> Model:
     t = sizes(inner, gated=False, norm="layernorm", tied=True, max_seq=2048, ffn_default=4 * hidden)
     c.used |= inner.used
     c.ignore("offset_alibi", "bias_dropout_fusion", "n_inner", "seq_length")
-    return build_transformer(t, name=name, family="bloom", layout=Layout(embedding_norm=True, rotary=False, lm_head=has_head(c)))
+    return decoder(c, t, name, "bloom", embedding_norm=True, rotary=False)
 
 
 def _opt(size: str, layers: int, hidden: int, heads: int, **more: Any) -> Entry:

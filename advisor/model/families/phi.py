@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from advisor.model.families._decoder import has_head, sizes
+from advisor.model.families._decoder import decoder, has_head, sizes
 from advisor.model.families._entry import row
 from advisor.model.family import Family
 from advisor.model.fields import Fields
-from advisor.model.layout import Layout
 from advisor.model.records import Model
-from advisor.model.transformer import build_transformer
 
 PHI = "Li et al. 2023, Phi-1.5, arXiv 2309.05463, and Microsoft 2023, Phi-2; released configuration"
 PHI3 = "Abdin et al. 2024, Phi-3, arXiv 2404.14219; released configuration"
@@ -19,15 +17,14 @@ def phi(c: Fields, name: str) -> Model:
     """``model_type: phi``: one norm for attention and MLP, biases everywhere, a bias in the head."""
     t = sizes(c, gated=False, norm="layernorm", tied=False, max_seq=2048)
     c.ignore("qk_layernorm")
-    head = has_head(c)
-    return build_transformer(t, name=name, family="phi", layout=Layout(layer_norms=1, lm_head=head, lm_head_bias=head))
+    return decoder(c, t, name, "phi", layer_norms=1, lm_head_bias=has_head(c))
 
 
 def phi3(c: Fields, name: str) -> Model:
     """``model_type: phi3``: the Llama shape."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=c.optional("sliding_window"))
     c.ignore("attention_bias")
-    return build_transformer(t, name=name, family="phi", layout=Layout(lm_head=has_head(c)))
+    return decoder(c, t, name, "phi")
 
 
 FAMILY = Family(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.model.families._decoder import experts, has_head, sizes
+from advisor.model.families._decoder import decoder, experts, sizes
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import LayerKind, Layout
@@ -37,14 +37,14 @@ def qwen(c: Fields, name: str) -> Model:
 def qwen2(c: Fields, name: str) -> Model:
     """``model_type: qwen2``: the Llama shape with biases in q, k and v."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=_window(c))
-    return build_transformer(t, name=name, family="qwen", layout=Layout(qkv_bias=True, lm_head=has_head(c)))
+    return decoder(c, t, name, "qwen", qkv_bias=True)
 
 
 def qwen3(c: Fields, name: str) -> Model:
     """``model_type: qwen3``: norms on the heads of queries and keys, no biases."""
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=_window(c), head_dim=c.integer("head_dim", default=128))
     bias = c.flag("attention_bias", default=False)
-    return build_transformer(t, name=name, family="qwen", layout=Layout(qkv_bias=bias, out_bias=bias, qk_norm="head", lm_head=has_head(c)))
+    return decoder(c, t, name, "qwen", qkv_bias=bias, out_bias=bias, qk_norm="head")
 
 
 def _sparse(c: Fields, t: Transformer) -> tuple[LayerKind, ...]:
@@ -65,8 +65,7 @@ def qwen2_moe(c: Fields, name: str) -> Model:
     t = sizes(c, gated=True, norm="rmsnorm", tied=False, window=_window(c), moe_ffn_hidden=c.integer("moe_intermediate_size"), **mixture)
     shared = c.integer("shared_expert_intermediate_size", default=0, low=0)
     bias = c.flag("qkv_bias", default=True)
-    layout = Layout(qkv_bias=bias, kinds=_sparse(c, t), shared_ffn_hidden=shared, shared_gate=shared > 0, lm_head=has_head(c))
-    return build_transformer(t, name=name, family="qwen", layout=layout)
+    return decoder(c, t, name, "qwen", qkv_bias=bias, kinds=_sparse(c, t), shared_ffn_hidden=shared, shared_gate=shared > 0)
 
 
 def qwen3_moe(c: Fields, name: str) -> Model:
@@ -84,8 +83,7 @@ def qwen3_moe(c: Fields, name: str) -> Model:
         **mixture,
     )
     bias = c.flag("attention_bias", default=False)
-    layout = Layout(qkv_bias=bias, out_bias=bias, qk_norm="head", kinds=_sparse(c, t), lm_head=has_head(c))
-    return build_transformer(t, name=name, family="qwen", layout=layout)
+    return decoder(c, t, name, "qwen", qkv_bias=bias, out_bias=bias, qk_norm="head", kinds=_sparse(c, t))
 
 
 def _entry(name: str, kind: str, source: str, sizes_: tuple[int, int, int, int, int, int, int], *aliases: str, **more: Any) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.model.encdec import Stacks, build_encoder_decoder, positions_block
+from advisor.model.families._encdec import bart_config, two_stacks
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import Layout
@@ -51,36 +52,17 @@ def t5(c: Fields, name: str) -> Model:
 
 def bart(c: Fields, name: str) -> Model:
     """``model_type: bart``: biases everywhere, learned positions with two more rows, a norm behind each embedding, no last norm."""
-    heads = c.integer("decoder_attention_heads", "num_attention_heads")
-    hidden = c.integer("hidden_size")
-    if hidden % heads:
-        raise c.fail(f"hidden size {hidden} is not divisible by {heads} attention heads")
-    encoder_heads = c.integer("encoder_attention_heads", default=heads)
-    if hidden % encoder_heads:
-        raise c.fail(f"hidden size {hidden} is not divisible by {encoder_heads} attention heads")
-    layers = c.layers("encoder_layers", "num_hidden_layers")
-    t = Transformer(
-        layers=c.layers("decoder_layers", default=layers),
-        encoder_layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=hidden // heads,
-        ffn_hidden=c.integer("decoder_ffn_dim", "intermediate_size"),
-        vocab=c.integer("vocab_size"),
-        max_seq=c.integer("max_position_embeddings", default=1024),
-        learned_positions=True,
-        tied_embeddings=c.flag("tie_word_embeddings", default=True),
-    )
+    both = two_stacks(c, length="max_position_embeddings", max_seq=1024)
+    t = both.decoder
     rows = t.max_seq + 2
     stacks = Stacks(
-        encoder_ffn=c.integer("encoder_ffn_dim", default=t.ffn_hidden),
-        encoder_heads=encoder_heads,
+        encoder_ffn=both.encoder_ffn,
+        encoder_heads=both.encoder_heads,
         cross_bias=(True, True, True, True),
         encoder_embedding=positions_block(t, rows=rows, stack="encoder", owns_tokens=False, norm=True),
         decoder_embedding=positions_block(t, rows=rows, stack="main", owns_tokens=True, norm=True),
     )
-    c.ignore("add_bias_logits", "add_final_layer_norm", "num_hidden_layers", "static_position_embeddings", "extra_pos_embeddings")
+    c.ignore("add_bias_logits", "add_final_layer_norm", "static_position_embeddings", "extra_pos_embeddings")
     return build_encoder_decoder(t, name=name, family="t5", layout=Layout(final_norm=False), stacks=stacks)
 
 
@@ -102,18 +84,7 @@ def _t5(name: str, hidden: int, ffn: int, d_kv: int, layers: int, heads: int, *a
 
 
 def _bart(name: str, hidden: int, layers: int, heads: int, vocab: int, *aliases: str) -> Entry:
-    config = {
-        "model_type": "bart",
-        "d_model": hidden,
-        "encoder_layers": layers,
-        "decoder_layers": layers,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": 4 * hidden,
-        "decoder_ffn_dim": 4 * hidden,
-        "vocab_size": vocab,
-        "max_position_embeddings": 1024,
-    }
+    config = {**bart_config("bart", hidden, layers, heads, vocab), "max_position_embeddings": 1024}
     return Entry(name=name, config=config, source=BART, aliases=aliases)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from advisor.model.blockbuilder import BlockBuilder
 from advisor.model.encdec import Stacks, build_encoder_decoder, positions_block
+from advisor.model.families._encdec import bart_config, two_stacks
 from advisor.model.family import Entry, Family
 from advisor.model.fields import Fields
 from advisor.model.layout import Layout
-from advisor.model.records import Block, Model, Transformer
+from advisor.model.records import Block, Model
 
 WHISPER = "Radford et al. 2022, Whisper, arXiv 2212.04356, table 1; released configuration"
 
@@ -15,39 +16,20 @@ WHISPER = "Radford et al. 2022, Whisper, arXiv 2212.04356, table 1; released con
 def whisper(c: Fields, name: str) -> Model:
     """``model_type: whisper``: biases everywhere but in keys; two convolutions in front of the encoder, its positions are fixed
     sinusoids that the framework counts as parameters."""
-    hidden = c.integer("hidden_size")
-    heads = c.integer("decoder_attention_heads", "num_attention_heads")
-    encoder_heads = c.integer("encoder_attention_heads", default=heads)
-    for count in (heads, encoder_heads):
-        if hidden % count:
-            raise c.fail(f"hidden size {hidden} is not divisible by {count} attention heads")
-    layers = c.layers("encoder_layers", "num_hidden_layers")
-    frames = c.integer("max_source_positions", default=1500)
-    t = Transformer(
-        layers=c.layers("decoder_layers", default=layers),
-        encoder_layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=heads,
-        head_dim=hidden // heads,
-        ffn_hidden=c.integer("decoder_ffn_dim", "intermediate_size"),
-        vocab=c.integer("vocab_size"),
-        max_seq=c.integer("max_target_positions", default=448),
-        learned_positions=True,
-        tied_embeddings=c.flag("tie_word_embeddings", default=True),
-    )
+    both = two_stacks(c, length="max_target_positions", max_seq=448)
+    t, frames = both.decoder, c.integer("max_source_positions", default=1500)
     stacks = Stacks(
         encoder_tokens=frames,
-        encoder_ffn=c.integer("encoder_ffn_dim", default=t.ffn_hidden),
-        encoder_heads=encoder_heads,
+        encoder_ffn=both.encoder_ffn,
+        encoder_heads=both.encoder_heads,
         cross_bias=(True, False, True, True),
-        encoder_embedding=_audio(hidden, c.integer("num_mel_bins", default=80), frames),
+        encoder_embedding=_audio(t.hidden, c.integer("num_mel_bins", default=80), frames),
         decoder_embedding=positions_block(t, rows=t.max_seq, stack="main", owns_tokens=True, norm=False),
     )
-    c.ignore("num_hidden_layers", "max_length", "apply_spec_augment", "median_filter_width", "use_weighted_layer_sum")
+    c.ignore("max_length", "apply_spec_augment", "median_filter_width", "use_weighted_layer_sum")
     c.ignore(*(key for key in c.data if key.startswith("mask_")))
     # q and v have a bias, k has none.
-    layout = Layout(qkv_bias=False, attention_parameters=2 * hidden)
+    layout = Layout(qkv_bias=False, attention_parameters=2 * t.hidden)
     return build_encoder_decoder(t, name=name, family="whisper", layout=layout, stacks=stacks)
 
 
@@ -64,18 +46,7 @@ def _audio(hidden: int, bins: int, frames: int) -> Block:
 
 
 def _entry(name: str, hidden: int, layers: int, heads: int, *aliases: str, bins: int = 80, vocab: int = 51865, decoder: int = 0) -> Entry:
-    config = {
-        "model_type": "whisper",
-        "d_model": hidden,
-        "encoder_layers": layers,
-        "decoder_layers": decoder or layers,
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": 4 * hidden,
-        "decoder_ffn_dim": 4 * hidden,
-        "vocab_size": vocab,
-        "num_mel_bins": bins,
-    }
+    config = {**bart_config("whisper", hidden, layers, heads, vocab, decoder_layers=decoder), "num_mel_bins": bins}
     return Entry(name=name, config=config, source=WHISPER, aliases=aliases)
 
 
