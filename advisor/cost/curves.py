@@ -79,6 +79,11 @@ class DeviceCurves:
         """Return the dense peak for ``dtype`` in FLOP/s, or that of the unit which stands in for it."""
         return peak_of(self.peaks_flops_per_s, dtype)
 
+    @property
+    def read_bytes_per_s(self) -> float:
+        """Bandwidth that long passes through memory reach."""
+        return self.local.bandwidth if self.local is not None else self.memory_bytes_per_s * self.stream.efficiency
+
     def native(self, dtype: str) -> bool:
         """Tell whether the sheet gives a peak for this very dtype (or its vector unit)."""
         return dtype in self.peaks_flops_per_s or f"{dtype}_vector" in self.peaks_flops_per_s

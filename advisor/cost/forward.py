@@ -70,6 +70,10 @@ class Forward:
     stream_kernels: float = 0.0
     reduces: float = 0.0
     hidden: float = 0.0
+    routings: float = 0.0
+    """Layers whose tokens are sent to experts and back."""
+    routed: float = 0.0
+    """Experts a token visits in such a layer."""
 
 
 def forward(
@@ -81,15 +85,18 @@ def forward(
     query: Any,
     keys: Any,
     tp: Any = 1.0,
+    ep: Any = 1.0,
+    imbalance: float = 1.0,
     last_only: bool | None = None,
     fused: bool = True,
 ) -> Forward:
     """Return the forward pass of ``batch`` sequences (images) with ``query`` new tokens each against ``keys`` tokens.
 
     ``last_only``: the head sees one token of a sequence (default: for decoders); ``fused`` False: attention as two products and a
-    softmax between them. For convolutional models query and keys are 1.
+    softmax between them. For convolutional models query and keys are 1. ``ep`` devices share the experts (see ``_experts``), of which
+    the busiest has ``imbalance`` times the mean beside what chance adds.
     """
-    b, q, s, t = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, query, keys, tp))
+    b, q, s, t, e = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, query, keys, tp, ep))
     zero = np.zeros(b.shape)
     work = Forward(
         gemm=zero, attention=zero, conv=zero, stream=zero, stream_bytes=zero, flops=zero, scores=zero, grouped=zero, depthwise=zero
@@ -102,7 +109,10 @@ def forward(
             times = float(block.repeat * op.count)
             if isinstance(op, Gemm):
                 mine = b * float(op.tokens_per_sample) if op.tokens_per_sample is not None else tokens
-                _gemm(work, op, curves, numbers, mine, t, times)
+                if op.experts > 1:
+                    _experts(work, op, curves, numbers, mine, t, e, imbalance, times)
+                else:
+                    _gemm(work, op, curves, numbers, mine, t, times)
             elif isinstance(op, Attention):
                 _attention(work, op, curves, numbers, b, own, s, t, times, fused)
             elif isinstance(op, Conv):
@@ -117,29 +127,53 @@ def forward(
 def _gemm(w: Forward, op: Gemm, curves: DeviceCurves, numbers: Numbers, tokens: Floats, tp: Floats, times: float) -> None:
     n = np.full(tokens.shape, float(op.n))
     k = np.full(tokens.shape, float(op.k))
-    m = tokens
-    if op.split in ("column", "heads", "vocab", "experts"):
+    if op.split in ("column", "heads", "vocab"):
         n = np.ceil(n / tp)
     elif op.split == "row":
         k = np.ceil(k / tp)
-    if op.split in ("row", "experts") and op.name.endswith((".out", ".down")):
+    if op.split == "row" and op.name.endswith((".out", ".down")):
         w.reduces += times
-    visits = tokens * op.experts_per_token if op.experts > 1 else tokens
-    if op.experts > 1:
-        # Experts that at least one token visits, each with an even share of the visits: one product of several, side by side.
-        active = op.experts * (1.0 - (1.0 - op.experts_per_token / op.experts) ** np.maximum(tokens, 0.0))
-        active = np.maximum(active, np.minimum(visits, 1.0))
-        m = visits / np.maximum(active, 1.0)
-        n = n * np.maximum(active, 1.0)
-    seconds = gemm_seconds(curves, m, n, k, numbers.compute)
-    if numbers.weight_only and op.has_weight:
-        full = DTYPE_BITS.get(numbers.compute, 16) / 8
-        rate = curves.local.bandwidth if curves.local is not None else curves.memory_bytes_per_s * curves.stream.efficiency
-        saved = n * k * (full - numbers.weight_bytes) / rate
-        seconds = np.maximum(seconds - saved, seconds * numbers.weight_bytes / full)
-    w.gemm = w.gemm + times * seconds
-    w.flops = w.flops + times * 2.0 * visits * (n if op.experts <= 1 else np.ceil(op.n / tp)) * k
+    w.gemm = w.gemm + times * _product(curves, numbers, tokens, n, k, op.has_weight)
+    w.flops = w.flops + times * 2.0 * tokens * n * k
     w.kernels += times * (2.0 if op.bias else 1.0)
+
+
+def _experts(
+    w: Forward, op: Gemm, curves: DeviceCurves, numbers: Numbers, tokens: Floats, tp: Floats, ep: Floats, imbalance: float, times: float
+) -> None:
+    """Add the products of one matrix of every expert on the busiest device.
+
+    ``ep`` devices hold whole experts; where fewer than ``tp``, the rest of the tensor degree cuts each expert; where more, the tokens
+    of ``ep / tp`` replicas meet. Experts that at least one token visits are read, each with an even share of the visits: one product of
+    several, side by side. With random routing the busiest of ``ep`` devices has ``sqrt(2 ln(ep) V)`` visits more than the mean ``V``
+    (largest of ``ep`` normal variables).
+    """
+    pooled = tokens * np.maximum(ep / tp, 1.0)
+    n = np.ceil(op.n / np.maximum(tp / ep, 1.0))
+    k = float(op.k)
+    mean = pooled * op.experts_per_token / ep
+    visits = mean * np.where(ep > 1, imbalance, 1.0) + np.sqrt(2.0 * np.log(ep) * mean * (1.0 - 1.0 / ep))
+    local = op.experts / ep
+    active = local * (1.0 - (1.0 - op.experts_per_token / op.experts) ** np.maximum(pooled, 0.0))
+    active = np.maximum(active, np.minimum(visits, 1.0))
+    groups = np.maximum(active, 1.0)
+    w.gemm = w.gemm + times * _product(curves, numbers, visits / groups, n * groups, np.full(tokens.shape, k), op.has_weight)
+    w.flops = w.flops + times * 2.0 * tokens * op.experts_per_token * np.ceil(op.n / tp) * k
+    w.kernels += times * (2.0 if op.bias else 1.0)
+    if op.name.endswith((".out", ".down")):
+        w.reduces += times
+        w.routings += times
+        w.routed = float(op.experts_per_token)
+
+
+def _product(curves: DeviceCurves, numbers: Numbers, m: Floats, n: Floats, k: Floats, has_weight: bool) -> Floats:
+    """Return seconds of (m x k) by (k x n); weights stored narrower than they are multiplied save the bytes that are not read."""
+    seconds = gemm_seconds(curves, m, n, k, numbers.compute)
+    if not (numbers.weight_only and has_weight):
+        return seconds
+    full = DTYPE_BITS.get(numbers.compute, 16) / 8
+    saved = n * k * (full - numbers.weight_bytes) / curves.read_bytes_per_s
+    return np.maximum(seconds - saved, seconds * numbers.weight_bytes / full)
 
 
 def _attention(
@@ -174,8 +208,7 @@ def _attention(
     )
     if numbers.cache_bytes < 2.0 and op.keys_per_sample is None:
         # Half the bytes of a decode step's keys; a prompt's own keys are still in 16 bits when it is read.
-        rate = curves.local.bandwidth if curves.local is not None else curves.memory_bytes_per_s * curves.stream.efficiency
-        saved = 2.0 * b * kv * keys * width * (2.0 - numbers.cache_bytes) / rate
+        saved = 2.0 * b * kv * keys * width * (2.0 - numbers.cache_bytes) / curves.read_bytes_per_s
         seconds = np.where(query > 1, seconds, np.maximum(seconds - saved, seconds * numbers.cache_bytes / 2.0))
     w.attention = w.attention + times * seconds
     w.flops = w.flops + times * 4.0 * b * heads * query * keys * width * (0.5 if op.causal and op.keys_per_sample is None else 1.0)

@@ -10,6 +10,7 @@ are a queue's servers (see ``queueing``), and the wait is part of the latency an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +62,8 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         curves = curves_for(platform, framework, calibration, group.threads, group.choice["execution"])
         engine = engine_for(calibration, framework, curves.generation, platform.is_cpu)
         numbers = numbers_of(precision, group.choice["quantization"])
-        alike, back = _distinct(batch[rows], plans.ints("tp")[rows], plans.ints("pp")[rows])
-        b, tp, pp = alike
+        alike, back = _distinct(batch[rows], *(plans.ints(name)[rows] for name in ("tp", "pp", "ep")))
+        b, tp, pp, ep = alike
         peak[rows] = curves.peak(numbers.compute)
         if _one_pass_of_a_framework(model, curves, framework, tp * pp):
             # Published steps of vision and BERT-class models calibrate the frameworks that run them.
@@ -72,7 +73,10 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
             evidence = weakest([curves.evidence, stack.evidence])
             flops[rows], spread[rows] = step.flops[back], step_sigma(calibration, evidence)
         else:
-            terms = terms_of(model, curves, platform, numbers, batch=b, tp=tp, pp=pp, prompt=prompt, output=output)
+            shares: dict[str, Any] = {"tp": tp, "pp": pp, "ep": ep, "imbalance": calibration["expert_imbalance"]}
+            # A framework that generates nothing returns the logits of every token; an engine computes those it samples from.
+            shares["last_only"] = None if output > 0 or group.choice["execution"] == "engine" else False
+            terms = terms_of(model, curves, platform, numbers, batch=b, prompt=prompt, output=output, **shares)
             seconds = compose(terms, engine)
             ttft[rows] = first_token(terms, engine)[back]
             evidence = _evidence(curves, engine, numbers)
@@ -80,6 +84,11 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         for name, column in seconds.items():
             parts[name][rows] = column[back]
         known.add(rows, evidence, () if curves.local is None else curves.local.measurements, curves.notes)
+    # No published row shares experts over devices.
+    shared = np.flatnonzero(plans.ints("ep") > 1)
+    for row in shared.tolist():
+        known.rows[row] = weakest([known.rows[row], "transferred"])
+        spread[row] = max(spread[row], _sigma_of(calibration, "transferred"))
     time = sum(parts.values(), start=np.zeros(n))
     replicas, devices = plans.ints("dp"), plans.ints("devices")
     samples = batch * replicas / np.maximum(time, 1e-12)
@@ -153,5 +162,9 @@ def _sigma(calibration: Calibration, evidence: Evidence, curves: DeviceCurves, n
     """Return the spread of log(measured / predicted); a dtype that borrows another's points on a CPU is far wider."""
     if curves.local is not None:
         return 0.15 if evidence == "measured" else (0.8 if numbers.compute in curves.local.borrowed else 0.4)
+    return _sigma_of(calibration, evidence)
+
+
+def _sigma_of(calibration: Calibration, evidence: Evidence) -> float:
     fitted = calibration.section("inference").get("sigma", {}).get(evidence)
     return float(fitted) if fitted is not None else 1.3 * sigma(calibration, "training", evidence)

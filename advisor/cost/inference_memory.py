@@ -55,6 +55,11 @@ def weight_bytes(model: Model, precision: Floats, quantized: Floats) -> Floats:
     return embedding * precision + rest * quantized
 
 
+def expert_bytes(model: Model, quantized: Floats) -> Floats:
+    """Return bytes of the routed experts among all weights."""
+    return float(sum(b.expert_parameters * b.repeat for b in model.blocks)) * quantized
+
+
 def inference_memory(model: Model, plans: PlanTable, tokens: float, calibration: Calibration) -> dict[str, Floats]:
     """Return memory parts in bytes per device, float64[n]; ``tokens`` are prompt and output of one sequence."""
     precision = plans.lookup("precision", _PRECISION_BYTES, 2.0)
@@ -64,7 +69,9 @@ def inference_memory(model: Model, plans: PlanTable, tokens: float, calibration:
     tp, pp, batch = plans.ints("tp"), plans.ints("pp"), plans.ints("micro_batch")
     on_cpu = plans.ints("threads") > 0
     full = np.where(precision < 2.0, 2.0, precision)
-    parts = {"weights": weight_bytes(model, full, quantized) / (tp * pp)}
+    experts = expert_bytes(model, quantized)
+    # Whole experts are dealt out over ep devices, more finely where tensor parallelism cuts them.
+    parts = {"weights": (weight_bytes(model, full, quantized) - experts) / (tp * pp) + experts / (np.maximum(tp, plans.ints("ep")) * pp)}
     cached = np.where(plans.equals("quantization", "fp8") | plans.equals("quantization", "fp4") | (precision < 1.5), 1.0, compute)
     parts["kv_cache"] = kv_cache_bytes(model, batch, tokens, cached, tp, pp)
     parts["activations"] = _activations(model, batch, tokens, compute, tp)

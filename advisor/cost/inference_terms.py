@@ -62,25 +62,30 @@ def terms_of(
     prompt: Any,
     output: Any,
     chunk: Any = None,
+    ep: Any = 1.0,
+    imbalance: float = 1.0,
+    last_only: bool | None = None,
 ) -> Terms:
     """Return the terms of latencies for arrays of plans. ``output`` 0 or 1 is the prompt alone; ``chunk`` splits the prompt into passes.
 
-    All arguments broadcast. ``chunk`` is how many prompt tokens a pass takes (None: all of them).
+    Arrays broadcast. ``chunk`` is how many prompt tokens a pass takes (None: all of them); ``ep`` devices share the experts, the
+    busiest with ``imbalance`` times the mean; ``last_only`` as in ``forward``.
     """
-    b, t, stages, p, o = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, tp, pp, prompt, output))
+    b, t, stages, p, o, e = (np.asarray(x, dtype=np.float64) for x in np.broadcast_arrays(batch, tp, pp, prompt, output, ep))
+    shared: dict[str, Any] = {"tp": t, "ep": e, "imbalance": imbalance, "last_only": last_only}
     part = np.maximum(b / stages, 1.0)
     decodes = model.kind in ("decoder", "encoder-decoder")
     width = p if chunk is None else np.minimum(np.asarray(chunk, dtype=np.float64), p)
     passes = np.ceil(p / np.maximum(width, 1.0))
     keys = p if chunk is None else np.maximum((p + width) / 2.0, width)
-    reading = forward(model, curves, numbers, batch=b, query=width, keys=keys, tp=t)
+    reading = forward(model, curves, numbers, batch=b, query=width, keys=keys, **shared)
     steps = np.maximum(o - 1.0, 0.0) if decodes else np.zeros_like(b)
-    first = _pass(model, curves, platform, numbers, reading, b * width, t, stages)
+    first = _pass(model, curves, platform, numbers, reading, b * width, t, stages, e)
     if not decodes or not (steps > 0).any():
         empty = {name: np.zeros_like(b) for name in first}
         return Terms(first, empty, passes, steps, b, _layers(model), reading.flops * passes)
-    making = forward(model, curves, numbers, batch=part, query=1.0, keys=p + (o + 1.0) / 2.0, tp=t)
-    later = _pass(model, curves, platform, numbers, making, part, t, stages)
+    making = forward(model, curves, numbers, batch=part, query=1.0, keys=p + (o + 1.0) / 2.0, **shared)
+    later = _pass(model, curves, platform, numbers, making, part, t, stages, e)
     return Terms(first, later, passes, steps, part, _layers(model), reading.flops * passes + making.flops * steps * (b / part))
 
 
@@ -89,10 +94,25 @@ def _layers(model: Model) -> float:
 
 
 def _pass(
-    model: Model, curves: DeviceCurves, platform: Platform, numbers: Numbers, work: Forward, tokens: Floats, tp: Floats, pp: Floats
+    model: Model,
+    curves: DeviceCurves,
+    platform: Platform,
+    numbers: Numbers,
+    work: Forward,
+    tokens: Floats,
+    tp: Floats,
+    pp: Floats,
+    ep: Floats,
 ) -> dict[str, Floats]:
     size = tokens * work.hidden * numbers.activation_bytes
-    network = work.reduces * collective_seconds("all_reduce", size, tp, platform.tiers, curves) if platform.tiers else np.zeros_like(size)
+    network = np.zeros_like(size)
+    # Experts of one replica add their shares in the all-reduce that follows anyway; tokens go to those of other replicas and back.
+    away = np.where(ep > tp, work.routings, 0.0)
+    if platform.tiers:
+        network = (work.reduces - away) * collective_seconds("all_reduce", size, tp, platform.tiers, curves)
+    if platform.tiers and (away > 0).any():
+        exchange = collective_seconds("all_to_all", size * work.routed / tp, ep, platform.tiers, curves)
+        network = network + away * (2.0 * exchange + collective_seconds("all_gather", size, tp, platform.tiers, curves))
     if platform.tiers and (pp > 1).any():
         hand_on = collective_seconds("p2p", size / tp, np.where(pp > 1, 2.0, 1.0), platform.tiers, curves, stride=tp)
         network = network + np.maximum(pp - 1.0, 0.0) * hand_on
@@ -102,7 +122,7 @@ def _pass(
         # Normalization and activation of a convolution are folded into it at inference: the residual sums and pools remain.
         "stream": work.stream * (_UNFOLDED if model.kind == "convolutional" else 1.0),
         "network": network,
-        "calls": np.where(tp > 1, work.reduces, 0.0) + np.maximum(pp - 1.0, 0.0),
+        "calls": np.where(tp > 1, work.reduces, 0.0) + 2.0 * away + np.maximum(pp - 1.0, 0.0),
         "kernels": np.full(tokens.shape, work.kernels),
     }
 

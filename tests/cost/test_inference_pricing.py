@@ -158,3 +158,42 @@ def test_requests_wait_longer_the_faster_they_come() -> None:
 
 def test_an_empty_table_is_priced() -> None:
     assert len(price()) == 0
+
+
+def test_experts_are_dealt_out_over_devices() -> None:
+    """Weights of experts divide by ep, the rest does not; tokens then travel, and no device computes less than its mean share."""
+    whole, shared = price(plan(tp=1, dp=8, micro_batch=8), plan(tp=1, dp=8, ep=8, micro_batch=8), name="mixtral-8x7b").memory_parts[
+        "weights"
+    ]
+    mixtral = model("mixtral-8x7b")
+    experts = 2.0 * sum(b.expert_parameters * b.repeat for b in mixtral.blocks)
+    assert whole - shared == pytest.approx(experts * 7 / 8, rel=1e-6)
+
+
+def test_expert_parallel_decoding_reads_fewer_weights_and_sends_tokens() -> None:
+    table = price(plan(tp=1, dp=8, micro_batch=4), plan(tp=1, dp=8, ep=8, micro_batch=4), name="mixtral-8x7b")
+    assert table.time_parts["decode_weights"][1] < 0.5 * table.time_parts["decode_weights"][0]
+    assert table.time_parts["communication"][0] == 0
+    assert table.time_parts["communication"][1] > 0
+    assert table.row_evidence is not None
+    assert table.row_evidence[1] in ("transferred", "spec")
+
+
+@settings(max_examples=20, deadline=None)
+@given(batch=st.integers(1, 64), tp=st.sampled_from([1, 2, 4, 8]), ep=st.sampled_from([1, 2, 4, 8]))
+def test_the_busiest_device_has_at_least_the_mean_of_the_experts(batch: int, tp: int, ep: int) -> None:
+    """Prompt products of all devices together are never less than those of one replica under tensor parallelism alone."""
+    alone, shared = price(
+        plan(tp=tp, dp=8 // tp, micro_batch=batch),
+        plan(tp=tp, dp=8 // tp, ep=ep, micro_batch=batch),
+        name="mixtral-8x7b",
+        prompt=512,
+        output=1,
+    ).time_parts["prefill"]
+    assert shared >= 0.8 * alone
+
+
+def test_a_dense_model_has_no_experts_to_share() -> None:
+    table = price(plan(tp=2, dp=4), plan(tp=2, dp=4, ep=4), name="llama-3-8b")
+    assert table.time_s[0] == table.time_s[1]
+    assert table.memory_bytes[0] == table.memory_bytes[1]
