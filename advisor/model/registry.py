@@ -8,10 +8,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from advisor.errors import UnknownName, UsageError
-from advisor.model.family import Builder, Entry, Family
+from advisor.model.architectures import architectures, families
+from advisor.model.family import Entry
 from advisor.model.fields import Fields
+from advisor.model.importers import import_model
 from advisor.model.records import Model
-from advisor.plugins import discover
 from advisor.resources import user_path
 
 #: Endings of hub names that leave the sizes as they are.
@@ -19,18 +20,6 @@ _SUFFIX = re.compile(
     r"[-_](?:hf|chat|instruct|it|pt|base|sft|v0\.[1-9](?:\.\d)?|v1\.[05]?|fp16|bf16|4k-instruct|128k-instruct|discriminator)$"
 )
 _FILE = re.compile(r"\.(?:json|ya?ml|onnx)$|\.py(?::\w+)?$", re.IGNORECASE)
-
-
-@lru_cache(maxsize=1)
-def families() -> tuple[Family, ...]:
-    """Return every family, built in or plugged in."""
-    return discover("advisor.model.families", "FAMILY")
-
-
-@lru_cache(maxsize=1)
-def architectures() -> dict[str, Builder]:
-    """Return the builders by ``model_type``."""
-    return {kind: build for family in families() for kind, build in family.architectures.items()}
 
 
 @lru_cache(maxsize=1)
@@ -67,8 +56,6 @@ def model(name_or_path: str) -> Model:
         return _built(entry.name)
     path = user_path(name)
     if looks_like_path or _is_folder(path):
-        from advisor.model.importers import import_model
-
         return import_model(name)
     error = UnknownName("model", name[:100], _spellings(), "advisor models list")
     if "/" in name:

@@ -14,7 +14,8 @@ from advisor.errors import AdvisorError
 from advisor.model import counts
 from advisor.model.importers.hf import from_mapping
 from advisor.model.records import Model
-from advisor.model.registry import architectures, model
+from advisor.model.architectures import architectures
+from advisor.model.registry import model
 
 LLAMA = {
     "model_type": "llama",

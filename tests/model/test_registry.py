@@ -7,7 +7,8 @@ import re
 import pytest
 
 from advisor.errors import AdvisorError, UnknownName
-from advisor.model.registry import families, model
+from advisor.model.architectures import families
+from advisor.model.registry import model
 
 
 @pytest.mark.parametrize(

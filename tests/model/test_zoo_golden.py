@@ -9,7 +9,8 @@ import pytest
 
 from advisor.model import counts
 from advisor.model.records import Model
-from advisor.model.registry import families, model, model_names
+from advisor.model.architectures import families
+from advisor.model.registry import model, model_names
 
 GOLDEN = Path(__file__).parent / "golden"
 TRANSFORMERS = json.loads((GOLDEN / "transformers_parameters.json").read_text())["parameters"]

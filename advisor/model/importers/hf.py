@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from advisor.errors import UnknownName, UsageError
+from advisor.model.architectures import architectures
 from advisor.model.fields import Fields
 from advisor.model.records import Model
 from advisor.resources import user_path
@@ -70,8 +71,6 @@ def from_mapping(data: Any, *, what: str, name: str) -> Model:
     """Return the Model a configuration describes; keys that were not understood are in its ``ignored_fields``."""
     if not isinstance(data, Mapping):
         raise UsageError(f"{what}: a model's configuration is a mapping, not {type(data).__name__}", code="BAD-MODEL")
-    from advisor.model.registry import architectures
-
     fields = Fields(data, what)
     label = fields.text("name", default="") or fields.text("_name_or_path", default="").rstrip("/").rsplit("/", 1)[-1] or name
     known = architectures()
