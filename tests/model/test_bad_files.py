@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from advisor.errors import AdvisorError
 from advisor.model import counts
+from advisor.model.architectures import architectures
 from advisor.model.importers.hf import from_mapping
 from advisor.model.records import Model
-from advisor.model.architectures import architectures
 from advisor.model.registry import model
 
 LLAMA = {

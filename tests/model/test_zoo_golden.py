@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.model import counts
-from advisor.model.records import Model
 from advisor.model.architectures import families
+from advisor.model.records import Model
 from advisor.model.registry import model, model_names
 
 GOLDEN = Path(__file__).parent / "golden"
