@@ -14,7 +14,7 @@ from advisor.errors import UsageError
 from advisor.plan.records import Plan
 from advisor.search.records import Reason, plan_id
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import rank_question, with_fixed
+from advisor.usecases.ranking import rank_question, with_fixed
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration

@@ -13,7 +13,7 @@ from advisor.plan.records import PLAN_FIELDS
 from advisor.search.records import Nearest
 from advisor.usecases.answer import what_if
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import rank_question
+from advisor.usecases.ranking import rank_question
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration

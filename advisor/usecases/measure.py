@@ -15,7 +15,8 @@ from advisor.units import format_seconds
 from advisor.usecases.answer import build_answer
 from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
-from advisor.usecases.recommend import rank_question, store_answer
+from advisor.usecases.ranking import rank_question
+from advisor.usecases.recommend import store_answer
 from advisor.usecases.verdict import summary
 
 if TYPE_CHECKING:

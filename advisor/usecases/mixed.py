@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.errors import UsageError
 from advisor.units import format_rate
+from advisor.usecases.ranking import rank_question
 
 if TYPE_CHECKING:
     from advisor.cost.calibration import Calibration
@@ -19,8 +20,6 @@ def best_of_mixed(question: Question, calibration: Calibration) -> tuple[Questio
 
     Notes of the returned question tell what each choice gives; for inference that servers on each kind add up.
     """
-    from advisor.usecases.recommend import rank_question
-
     asked: list[tuple[Question, Ranking]] = []
     for hardware in (question.hardware, *question.hardware.parts):
         one = question if hardware is question.hardware else question.on(hardware)
