@@ -109,7 +109,12 @@ def child_command(python: str | None, module: str, *args: str) -> list[str]:
     """Return the command line that runs ``module`` of this product under ``python`` (None is this interpreter)."""
     if python in (None, sys.executable):
         return [sys.executable, "-m", module, *args]
-    return [str(python), "-c", _BOOT, *(str(package_folder(name)) for name in ("advisor", "microbench")), module, *args]
+    return booted(str(python), module, *args)
+
+
+def booted(python: str, module: str, *args: str) -> list[str]:
+    """Return the command line that runs ``module`` where this product is not installed; what a child there starts more of itself with."""
+    return [python, "-c", _BOOT, *(str(package_folder(name)) for name in ("advisor", "microbench")), module, *args]
 
 
 def package_folder(name: str) -> Path:
