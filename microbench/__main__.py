@@ -1,6 +1,7 @@
 """``python -m microbench``: a Request as JSON on standard input, Measurements as JSON lines on standard output.
 
-``--catalogue`` prints what can be measured here; ``--plan`` reads a specification (see ``microbench.plan``) and prints Requests.
+``--catalogue [FILE...]`` prints what can be measured here, with the backends of those files; ``--plan`` reads a specification (see
+``microbench.plan``) and prints Requests.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ def parse_request(document: dict[str, Any]) -> Request:
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit status: 0, or 2 when the input is not understood."""
     parser = argparse.ArgumentParser(prog="python -m microbench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--catalogue", action="store_true", help="print what can be measured here")
+    parser.add_argument("--catalogue", nargs="*", metavar="FILE", help="print what can be measured here")
     parser.add_argument("--plan", action="store_true", help="read a specification, print the Requests it means")
     options = parser.parse_args(argv)
-    if options.catalogue:
-        from microbench.plan import catalogue
-
-        print(json.dumps(catalogue()))
-        return 0
     try:
+        if options.catalogue is not None:
+            from microbench.plan import catalogue
+
+            print(json.dumps(catalogue(options.catalogue)))
+            return 0
         document = json.load(sys.stdin)
         if options.plan:
             from microbench.plan import requests

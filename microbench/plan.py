@@ -3,15 +3,16 @@
 A specification is a JSON object::
 
     {"benchmarks": ["gemm"], "backends": ["torch"], "dtypes": null, "shapes": null, "quick": false, "threads": 2, "device": "cpu",
-     "networks": null}
+     "networks": null, "elsewhere": []}
 
-``backends`` and ``dtypes`` null: all that are present, all that each backend supports. ``shapes`` (lists of m, n, k) replaces the
-default GEMM shapes; ``networks`` (see the model benchmark) the default networks.
+``backends`` and ``dtypes`` null: all that are present here or, by name, ``elsewhere`` (in an environment of their own), all that each
+backend supports. ``shapes`` (lists of m, n, k) replaces the default GEMM shapes; ``networks`` (see the model benchmark) the default
+networks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from microbench import conditions
@@ -19,18 +20,27 @@ from microbench.plugin import Backend, Benchmark, backends, benchmarks, load_bac
 from microbench.protocol import Case, Request
 
 
-def catalogue() -> dict[str, Any]:
-    """Return what can be measured here: benchmarks, and backends with their presence, dtypes and the command that brings them."""
+def catalogue(files: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what can be measured here: benchmarks, and backends with their presence, dtypes and the command that brings them.
+
+    ``files`` are Python files that bind a backend each; they are listed under their path. LookupError where one binds none.
+    """
+    known = {**backends(), **{file: load_backend(file) for file in files}}
     return {
         "benchmarks": {b.name: {"title": b.title, "metric": b.metric, "unit": b.unit} for b in benchmarks().values()},
         "backends": {
-            b.name: {
+            label: {
                 "present": b.present,
+                "missing": b.missing(),
+                "impossible": b.impossible() is not None,
                 "install": b.install,
+                "environment": (b.environment or b.name) if b.requirements else None,
+                "requirements": list(b.requirements),
+                "modules": [b.module, *b.needs],
                 "devices": list(b.devices),
                 "dtypes": {name: list(kinds) for name, kinds in b.dtypes.items()},
             }
-            for b in backends().values()
+            for label, b in known.items()
         },
     }
 
@@ -45,8 +55,8 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
     for name in wanted:
         if name not in known:
             raise LookupError(f"unknown benchmark {name!r}")
-    names = specification.get("backends")
-    chosen = [load_backend(n) for n in names] if names else [b for b in backends().values() if b.present]
+    names, elsewhere = specification.get("backends"), specification.get("elsewhere") or ()
+    chosen = [load_backend(n) for n in names] if names else [b for b in backends().values() if b.present or b.name in elsewhere]
     labels = list(names) if names else [b.name for b in chosen]
     facts = {"caches": conditions.cache_bytes(), "memory_bytes": conditions.available_memory_bytes(), **specification}
     facts["threads"] = specification.get("threads") or conditions.cpus_in_use()

@@ -55,6 +55,10 @@ class Backend:
     ``open(device, threads, options)`` imports it. ``env(threads)`` gives the variables to set before that. ``dtypes`` and ``variants``
     say by benchmark what to plan by default, the usual variant first (``gemm:int8`` overrides ``gemm`` for one dtype); what is asked
     for beyond them is answered by the session itself.
+
+    ``needs`` are modules it cannot do without beside ``module``. ``requirements`` are what pip installs into a managed environment for
+    it, named ``environment`` (its own name where that is None): backends that name the same one share it. ``impossible()`` says why this
+    machine cannot run it whatever is installed, None where nothing speaks against it.
     """
 
     name: str
@@ -65,11 +69,37 @@ class Backend:
     variants: Mapping[str, Sequence[str]] = field(default_factory=dict)
     env: Callable[[int], Mapping[str, str]] = lambda threads: {}
     devices: Sequence[str] = ("cpu",)
+    needs: Sequence[str] = ()
+    environment: str | None = None
+    requirements: Sequence[str] = ()
+    impossible: Callable[[], str | None] = lambda: None
 
     @property
     def present(self) -> bool:
-        """Tell whether its module can be found, without importing it."""
-        return importlib.util.find_spec(self.module) is not None
+        """Tell whether it can run here: its modules can be found (they are not imported) and nothing of the machine speaks against it."""
+        return self.missing() is None
+
+    def missing(self) -> str | None:
+        """Return why it cannot run here, with the command that would bring it where there is one; None where it can."""
+        reason = self.impossible()
+        if reason is not None:
+            return f"{self.name} cannot run here: {reason}"
+        absent = [module for module in (self.module, *self.needs) if not _found(module)]
+        if not absent:
+            return None
+        what = (
+            f"{self.name} is not installed"
+            if absent[0] == self.module
+            else f"{self.name} needs {', '.join(absent)}, which is not installed"
+        )
+        return f"{what}; `{self.install}` brings it"
+
+
+def _found(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 class Problem(Protocol):

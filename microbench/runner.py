@@ -43,8 +43,9 @@ def run(request: Request, emit: Emit) -> None:
 
 
 def _open(backend: Backend, request: Request) -> Session:
-    if not backend.present:
-        raise Unsupported(f"{backend.name} is not installed; `{backend.install}` brings it")
+    reason = backend.missing()
+    if reason is not None:
+        raise Unsupported(reason)
     # Before the import: thread pools and allocators read their variables once.
     os.environ.update(backend.env(request.threads))
     if request.threads == 1 and conditions.cpus_in_use() > 1 and request.device == "cpu":

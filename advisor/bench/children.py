@@ -41,7 +41,9 @@ def ask(*arguments: str, document: Mapping[str, Any] | None = None) -> Any:
 
 def plan(document: Mapping[str, Any]) -> list[Request]:
     """Return the Requests a specification means (one a backend and thread setting)."""
-    return [Request(**{**request, "cases": tuple(Case(**case) for case in request["cases"])}) for request in ask("--plan", document=document)]
+    return [
+        Request(**{**request, "cases": tuple(Case(**case) for case in request["cases"])}) for request in ask("--plan", document=document)
+    ]
 
 
 def run_round(
@@ -54,8 +56,9 @@ def run_round(
 ) -> list[Line]:
     """Run one round and return a measurement for each case, in order; a child's death costs the case it was at.
 
-    ``python`` is the interpreter of another environment, where microbench need not be installed, ``command`` the whole command line of the measuring child in its place.
-    ``on_result(i, line)`` is called as results come. The cases behind the one that killed the child go to a new child.
+    ``python`` is the interpreter of another environment, where microbench need not be installed, ``command`` the whole command line of
+    the measuring child in its place. ``on_result(i, line)`` is called as results come. The cases behind the one that killed the child go
+    to a new child.
     """
     lines: list[Line] = []
     start = time.monotonic()

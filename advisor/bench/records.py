@@ -35,6 +35,8 @@ class BenchSpec:
     seed: int | None = None
     memory_limit_bytes: int | None = None
     interpreters: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: tuple[str, ...] = ()
+    """Backends that are measured unasked although only an environment of their own has them."""
 
     @property
     def total_s(self) -> float:
@@ -57,6 +59,7 @@ class BenchSpec:
             "shapes": None if self.shapes is None else [list(shape) for shape in self.shapes],
             "networks": None if self.networks is None else [dict(network) for network in self.networks],
             "quick": self.quick,
+            "elsewhere": list(self.elsewhere),
         }
 
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from advisor.bench.children import plan, run_round
@@ -107,12 +108,17 @@ def _run_one(spec: BenchSpec, job: _Job, cases: list[Case], budget_s: float, num
     # A seed of its own for each round: the check sees fresh inputs each time.
     request = replace(job.request, cases=tuple(cases), budget_s=budget_s, seed=(spec.seed or 0) * 1000 + number)
 
+    python = spec.interpreters.get(request.backend)
+
     def keep(index: int, line: Mapping[str, Any]) -> None:
+        if python is not None:
+            # The folder of a managed environment is its name; a path would tell whose machine it is.
+            line = {**line, "conditions": {**(line.get("conditions") or {}), "managed_environment": Path(python).parent.parent.name}}
         job.lines.setdefault(job.key(cases[index]), []).append(line)
 
     run_round(
         request,
-        python=spec.interpreters.get(request.backend),
+        python=python,
         memory_limit_bytes=spec.memory_limit_bytes,
         on_result=keep,
     )

@@ -18,6 +18,7 @@ from advisor.errors import AdvisorError, error_line
 COMMANDS: dict[str, tuple[str, str]] = {
     "probe": ("probe", "What is in this machine, what can be used, and how to mend the rest."),
     "bench": ("bench", "Measure GEMM, attention and bandwidth through each framework."),
+    "env": ("env", "Environments of their own for the frameworks that bench measures."),
     "recommend": ("recommend", "The best framework, precision, batch and parallelism for a model."),
     "estimate": ("estimate", "Time, memory and cost of one plan."),
     "compare": ("compare", "One question on several kinds of hardware."),

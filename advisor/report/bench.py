@@ -166,9 +166,9 @@ def render_catalogue(document: dict[str, Any]) -> None:
         out.print(f"  {name:11} {item['unit']:7} {item['title']}", markup=False)
     out.print("\nBackends", style="bold", markup=False)
     for name, item in document["backends"].items():
-        state = "installed" if item["present"] else f"missing; {item['install']}"
+        state = "installed" if item["present"] else f"in environment {item['managed']}" if item["managed"] else item["missing"]
         kinds = ", ".join(dict.fromkeys(dtype for dtypes in item["dtypes"].values() for dtype in dtypes))
-        out.print(f"  {name:12} {kinds:28} {state}", markup=False)
+        out.print(f"  {name:14} {kinds:28} {state}", markup=False)
 
 
 def render_comparison(document: dict[str, Any]) -> None:

@@ -21,8 +21,12 @@ MIN_BUDGET_S = 5.0
 def catalogue() -> dict[str, Any]:
     """Return what can be measured here: benchmarks and backends, present or with the command that brings them."""
     from advisor.bench.children import ask
+    from advisor.bench.environments import usable_python
 
     document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **ask("--catalogue")}
+    for backend in document["backends"].values():
+        name = backend["environment"]
+        backend["managed"] = name if name and not backend["present"] and usable_python(name) else None
     return document
 
 
@@ -50,14 +54,19 @@ def bench(
     """
     from advisor.bench.run import run_bench
     from advisor.usecases.devices import device_to_measure
+    from advisor.usecases.env import interpreters
     from advisor.usecases.probe import probe
 
     known = catalogue()
     machine = probe(save=False)
     device_id, framework_device = device_to_measure(machine, device)
+    named = _backends(backends, known)
+    pythons = interpreters(known, named)
     spec = BenchSpec(
         benchmarks=_benchmarks(benchmarks, known),
-        backends=_backends(backends, known),
+        backends=named,
+        interpreters=pythons,
+        elsewhere=tuple(pythons),
         dtypes=_dtypes(dtypes),
         device=framework_device,
         device_id=device_id,
@@ -115,13 +124,17 @@ def _begin(stack: ExitStack, machine: Any, spec: BenchSpec, database_url: str | 
 
     from advisor.results.store import Store
     from advisor.settings import load_settings
+    from advisor.usecases.env import software_of
 
-    software = {"python": sys.version.split()[0], "os": machine.host.os, "kernel": machine.host.kernel}
+    software: dict[str, Any] = {"python": sys.version.split()[0], "os": machine.host.os, "kernel": machine.host.kernel}
     for name in ("numpy", "torch", "jax", "onnxruntime", "openvino", "tensorflow"):
         try:
             software[name] = version(name)
         except PackageNotFoundError:
             continue
+    managed = software_of(spec.interpreters)
+    if managed:
+        software["environments"] = managed
     store = stack.enter_context(Store.open(load_settings(database_url).database_url))
     machine_id = store.save_machine(machine.to_dict())
     settings = {**spec.plan_document(), "rounds": spec.round_count, "budget_s": spec.total_s}

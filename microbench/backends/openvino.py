@@ -71,7 +71,9 @@ class OpenVinoSession(OrtSession):
 BACKEND = Backend(
     name="openvino",
     module="openvino",
-    install="pip install openvino onnx",
+    install="advisor env create openvino",
+    needs=("onnx",),
+    requirements=("openvino", "onnx", "numpy"),
     open=OpenVinoSession,
     dtypes={
         "gemm": ("fp32", "bf16", "fp16"),
