@@ -63,12 +63,11 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
     threads = int(facts["threads"])
     result = []
     for label, backend in zip(labels, chosen, strict=True):
-        for count in dict.fromkeys((threads, 1)):
+        for count in thread_counts(threads, quick=bool(facts.get("quick"))):
             cases = [
                 case
                 for name in wanted
-                if count == threads or "one" in known[name].threads.split(",") or not facts.get("quick")
-                if (count == threads and count > 1) or known[name].threads != "never-one"
+                if _measured_with(known[name].threads.split(","), count, threads, quick=bool(facts.get("quick")))
                 for case in _cases(known[name], backend, facts)
             ]
             cases.sort(key=lambda case: known[case.benchmark].work(case.params) / known[case.benchmark].nominal_rate)
@@ -86,12 +85,28 @@ def requests(specification: Mapping[str, Any]) -> list[Request]:
     return result
 
 
+def thread_counts(threads: int, *, quick: bool) -> list[int]:
+    """Return the thread settings of a plan: all, then one, and without ``quick`` the powers of two between."""
+    between = [] if quick else [1 << power for power in range(1, threads.bit_length()) if 1 << power < threads]
+    return list(dict.fromkeys((threads, 1, *between)))
+
+
+def _measured_with(rule: list[str], count: int, threads: int, *, quick: bool) -> bool:
+    """Tell whether a benchmark with this rule (see ``Benchmark.threads``) is measured with ``count`` of ``threads`` threads."""
+    if "never-one" in rule:
+        return count == threads > 1
+    if count == threads:
+        return True
+    return ("one" in rule or not quick) if count == 1 else "sweep" in rule
+
+
 def _cases(benchmark: Benchmark, backend: Backend, facts: Mapping[str, Any]) -> list[Case]:
     """Return the cases of one benchmark on one backend; those of one shape lie together, so that they share their inputs."""
     supported = backend.dtypes.get(benchmark.name, ())
     dtypes = facts.get("dtypes") or supported
     if not supported and facts.get("backends") is None:
         return []
+    operations = backend.operations.get(benchmark.name, benchmark.operations)
     rows: list[tuple[float, int, Case]] = []
     for order, dtype in enumerate(dtypes):
         variants = backend.variants.get(f"{benchmark.name}:{dtype}", backend.variants.get(benchmark.name, ())) if benchmark.variant else ()
@@ -99,6 +114,8 @@ def _cases(benchmark: Benchmark, backend: Backend, facts: Mapping[str, Any]) -> 
             # The usual variant of a narrow dtype; two in fp32, which leaves out what takes long to compile.
             variants = variants[: 2 if dtype == "fp32" else 1]
         for params in benchmark.cases({**facts, "dtype": dtype}):
+            if operations is not None and params.get("operation") not in operations:
+                continue
             for variant in variants or (None,):
                 if variant is None or benchmark.variant in params:
                     full = dict(params)

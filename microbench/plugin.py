@@ -67,6 +67,8 @@ class Backend:
     open: Callable[[str, int, Mapping[str, Any]], Session]
     dtypes: Mapping[str, Sequence[str]]
     variants: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    operations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By benchmark: the operations to plan, where they are not the benchmark's usual ones."""
     env: Callable[[int], Mapping[str, str]] = lambda threads: {}
     devices: Sequence[str] = ("cpu",)
     needs: Sequence[str] = ()
@@ -133,8 +135,11 @@ class Benchmark:
     largest sizes of every benchmark and not all of the last one. Enters no result."""
     variant: str | None = None
     """Name of the parameter that tells kernels of one backend apart."""
+    operations: Sequence[str] | None = None
+    """The values of ``operation`` that every backend of this benchmark is asked for; the others only where a backend lists them."""
     threads: str = "all"
-    """``all``; ``all,one`` for what a quick plan measures on one thread too; ``never-one`` for what takes several."""
+    """``all``; ``all,one`` for what a quick plan measures on one thread too; ``never-one`` for what takes several. ``sweep`` adds the
+    powers of two between to a plan that is not quick."""
 
 
 def _modules(package: str, attribute: str) -> dict[str, Any]:

@@ -192,7 +192,7 @@ class _Round:
 def _state(case: Case) -> dict[str, Any]:
     """Return the machine's state as a measurement records it; only what differs from case to case is in the timing."""
     return {
-        "cache": "cold" if case.params.get("level") == "memory" else "hot",
+        "cache": "cold" if case.params.get("level") in ("memory", "disk") else "hot",
         "load_average": conditions.load_average(),
         **conditions.clocks(),
         "environment": conditions.environment(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from microbench.benchmarks.dataload import decode
+from microbench.benchmarks.dataload import spread, stage
 from microbench.plugin import Backend, Kernel, Unsupported
 from microbench.protocol import Case
 
@@ -25,8 +25,8 @@ class LmdbSession:
         """Write the samples into a database and read them back by key."""
         import numpy as np
 
-        if case.benchmark != "dataload" or case.params.get("format") != "lmdb" or int(case.params["workers"]):
-            raise Unsupported("the lmdb backend reads its own format, in one process")
+        if case.benchmark != "dataload" or case.params.get("format") != "lmdb":
+            raise Unsupported("the lmdb backend reads its own format")
         folder, count = inputs["folder"], inputs["samples"]
         room = ROOM * count * inputs["sample_bytes"] + (1 << 24)
         path = str(folder / "samples.lmdb")
@@ -34,11 +34,17 @@ class LmdbSession:
             for index in range(count):
                 writing.put(f"{index:06}".encode(), np.load(folder / f"{index:06}.npy").tobytes())
         database = self.lmdb.open(path, readonly=True, lock=False, map_size=room)
+        use = stage(case.params)
         box: list[Any] = [None]
 
-        def run() -> None:
+        def read(index: int) -> float:
             with database.begin(buffers=True) as reading:
-                box[0] = [decode(np.frombuffer(reading.get(f"{index:06}".encode()), np.uint8)) for index in range(count)]
+                return use(np.frombuffer(reading.get(f"{index:06}".encode()), np.uint8))
+
+        load = spread(read, count, int(case.params["workers"]))
+
+        def run() -> None:
+            box[0] = load()
 
         return Kernel(run, lambda: np.array(box[0]))
 

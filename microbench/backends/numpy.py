@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-from microbench.benchmarks.dataload import decode
+from microbench.benchmarks.dataload import spread, stage
 from microbench.plugin import Backend, Kernel, Unsupported
 from microbench.protocol import Case
 
@@ -85,26 +85,26 @@ class NumpySession:
 
     def _dataload(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         np, folder, count = self.np, inputs["folder"], inputs["samples"]
+        use, kind, workers = stage(case.params), case.params.get("format"), int(case.params["workers"])
         mapped = np.load(folder / "all.npy", mmap_mode="r")
-        readers = {
-            "files": lambda index: decode(np.load(folder / f"{index:06}.npy")),
-            "memmap": lambda index: decode(mapped[index]),
-        }
         box: list[Any] = [None]
 
-        def shard() -> None:
-            with tarfile.open(folder / "shard.tar") as archive:
-                box[0] = [decode(np.frombuffer(archive.extractfile(item).read(), np.uint8)) for item in archive]
+        def shard(number: int) -> list[float]:
+            with tarfile.open(folder / f"shard-{number:04}.tar") as archive:
+                return [use(np.frombuffer(archive.extractfile(item).read(), np.uint8)) for item in archive]
 
-        kind, workers = case.params.get("format"), int(case.params["workers"])
-        if kind == "tar" and not workers:
-            return Kernel(shard, lambda: np.array(box[0]))
-        if kind not in readers:
-            raise Unsupported("a tar shard is read by one reader" if kind == "tar" else f"numpy reads no {kind!r}")
-        pool = ThreadPoolExecutor(workers) if workers else None
+        if kind == "tar":
+            every = spread(shard, inputs["shards"], workers)
+            load = lambda: [value for part in every() for value in part]  # noqa: E731
+        elif kind == "files":
+            load = spread(lambda index: use(np.load(folder / f"{index:06}.npy")), count, workers)
+        elif kind == "memmap":
+            load = spread(lambda index: use(mapped[index]), count, workers)
+        else:
+            raise Unsupported(f"numpy reads no {kind!r}")
 
         def run() -> None:
-            box[0] = list(pool.map(readers[kind], range(count)) if pool else map(readers[kind], range(count)))
+            box[0] = load()
 
         return Kernel(run, lambda: np.array(box[0]))
 

@@ -1,4 +1,4 @@
-"""Tables of text: Arrow memory-mapped by pyarrow, JSON lines parsed by Python, for the firstrow benchmark."""
+"""Tables: Arrow memory-mapped by pyarrow, for the firstrow and dataload benchmarks; JSON lines parsed by Python, for firstrow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from microbench.benchmarks.dataload import spread, stage
 from microbench.plugin import Backend, Kernel, Unsupported
 from microbench.protocol import Case
 
@@ -21,6 +22,8 @@ class TableSession:
     def build(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         """Make the file of the format ready; every call opens it anew."""
         kind = case.params.get("format")
+        if case.benchmark == "dataload" and kind == "arrow":
+            return self._samples(case, inputs)
         if case.benchmark != "firstrow" or kind not in ("arrow", "jsonl"):
             raise Unsupported(f"the tables backend reads no {kind!r}")
         path, last = inputs["path"], inputs["rows"] - 1
@@ -47,12 +50,33 @@ class TableSession:
             writer.write_table(table)
         return Kernel(mapped, lambda: box[0])
 
+    def _samples(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
+        """Write the samples as a column of fixed width and read them from the map: a slice copies nothing."""
+        import numpy as np
+        import pyarrow.ipc
+
+        path, count, size = inputs["folder"] / "samples.arrow", inputs["samples"], inputs["sample_bytes"]
+        data = np.load(inputs["folder"] / "all.npy", mmap_mode="r")
+        column = self.arrow.FixedSizeBinaryArray.from_buffers(self.arrow.binary(size), count, [None, self.arrow.py_buffer(data.tobytes())])
+        with pyarrow.ipc.new_file(str(path), self.arrow.schema([("sample", column.type)])) as writer:
+            writer.write_table(self.arrow.table({"sample": column}))
+        source = self.arrow.memory_map(str(path))
+        rows = pyarrow.ipc.open_file(source).read_all()["sample"]
+        use = stage(case.params)
+        box: list[Any] = [None]
+        load = spread(lambda index: use(np.frombuffer(rows[index].as_buffer(), np.uint8)), count, int(case.params["workers"]))
+
+        def run() -> None:
+            box[0] = load()
+
+        return Kernel(run, lambda: np.array(box[0]))
+
 
 BACKEND = Backend(
     name="tables",
     module="pyarrow",
     install="pip install pyarrow",
     open=TableSession,
-    dtypes={"firstrow": ("fp32",)},
-    variants={"firstrow": ("arrow", "jsonl")},
+    dtypes={"firstrow": ("fp32",), "dataload": ("fp32",)},
+    variants={"firstrow": ("arrow", "jsonl"), "dataload": ("arrow",)},
 )

@@ -177,7 +177,7 @@ BACKEND = Backend(
         "gemm": ("constant", "dynamic"),
         "gemm:int8": ("dynamic",),
         "attention": ("flash", "math"),
-        "dataload": ("files", "memmap"),
+        "dataload": ("files", "tar", "memmap"),
     },
     devices=("cpu", "cuda", "xpu", "mps"),
 )

@@ -1,7 +1,8 @@
-"""Bandwidth: copy, scale, add and triad over working sets that lie in the L2 cache, in the last cache and in memory.
+"""Bandwidth: copy, scale, add and triad over working sets that lie in the L2 cache, in the last cache and in memory; reading a disk.
 
 Bytes are counted as STREAM does (McCalpin): two arrays for copy and scale, three for add and triad, reads for ownership not counted.
-Cache levels are hot (the arrays are used again and again); in memory each array is at least four times the last cache, so cold.
+Cache levels are hot (the arrays are used again and again); in memory each array is four times the last cache, at least twice where
+memory is scarce, so cold. ``read`` (level ``disk``) reads a file that is not in the page cache.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from microbench.plugin import Benchmark
+from microbench import conditions
+from microbench.plugin import Benchmark, Unsupported
 from microbench.protocol import Case
 from microbench.reference import WrongResult, generator, largest_error, uniform
 
-#: Arrays that one pass reads or writes.
-ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-OPERATIONS = tuple(ARRAYS)
+#: Arrays that one pass reads or writes; a file is one.
+ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "read": 1}
+OPERATIONS = ("copy", "scale", "add", "triad")
+#: Bytes of the file that is read: some tenths of a second of a disk with 200 MB/s.
+FILE_BYTES = {True: 64 << 20, False: 256 << 20}
 ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
 FACTOR = 1.5
 #: Assumed where the system does not tell its caches.
@@ -33,11 +37,11 @@ def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return working sets for each level: half of one core's L2, a quarter of the last cache, four last caches an array.
 
     A quarter, because the last cache is shared with others whom one does not see. An array in memory takes at most 1/16 of what
-    is available.
+    is available, but never less than two last caches: a smaller one would measure the cache.
     """
     caches = {int(level): size for level, size in (plan.get("caches") or DEFAULT_CACHES).items()}
     last = max(caches.values())
-    arrays = {"memory": min(max(4 * last, 64 << 20), int(plan.get("memory_bytes") or 4 << 30) // 16)}
+    arrays = {"memory": max(2 * last, min(max(4 * last, 64 << 20), int(plan.get("memory_bytes") or 4 << 30) // 16))}
     if 2 in caches:
         arrays["L2"] = caches[2] // 2 // 3
     if 3 in caches:
@@ -48,6 +52,8 @@ def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         if level in arrays:
             size = arrays[level] // 4096 * 4096
             rows += [{"operation": name, "level": level, "bytes": ARRAYS[name] * size} for name in operations]
+    if plan.get("dtype", "fp32") == "fp32":
+        rows.append({"operation": "read", "level": "disk", "bytes": FILE_BYTES[bool(plan.get("quick"))]})
     return rows
 
 
@@ -60,6 +66,10 @@ class BandwidthProblem:
             raise ValueError(f"no operation {self.operation!r} in {case.dtype}")
         count = int(case.params["bytes"]) // ARRAYS[self.operation] // ELEMENT_BYTES[case.dtype]
         self.dtype, self.work = case.dtype, work(case.params)
+        # The inputs, a backend's copies of them, its output and the check's.
+        needed, available = 6 * count * 4, conditions.available_memory_bytes()
+        if available is not None and needed > available:
+            raise Unsupported(f"needs {needed >> 20} MiB of memory for arrays beyond the caches, {available >> 20} MiB are available")
         block = uniform(generator(seed, "bandwidth"), (min(count, 1 << 20),), case.dtype)
         names = ("b", "c") if ARRAYS[self.operation] == 3 else ("b",)
         self.inputs = {name: np.resize(np.roll(block, i), count) for i, name in enumerate(names)}
@@ -75,7 +85,7 @@ class BandwidthProblem:
         where = np.r_[0 : got.size : 97, max(0, got.size - 64) : got.size]
         b = self.inputs["b"][where].astype(np.float64)
         c = self.inputs["c"][where].astype(np.float64) if "c" in self.inputs else 0.0
-        want = {"copy": b, "scale": FACTOR * b, "add": b + c, "triad": b + FACTOR * c}[self.operation]
+        want = {"copy": b, "scale": FACTOR * b, "add": b + c, "triad": b + FACTOR * c, "read": b}[self.operation]
         error = largest_error(got[where], want)
         tolerance = {"fp64": 2.0**-50, "fp32": 2.0**-21, "fp16": 2.0**-8, "bf16": 2.0**-5}[self.dtype]
         if not error <= tolerance:
@@ -90,12 +100,13 @@ def problem(case: Case, seed: int) -> BandwidthProblem:
 
 BENCHMARK = Benchmark(
     name="bandwidth",
-    title="copy, scale, add and triad in cache and in memory",
+    title="copy, scale, add and triad in cache and in memory, disk read",
     metric="bytes_per_s",
     unit="B/s",
     cases=cases,
     work=work,
     problem=problem,
     nominal_rate=10e9,
-    threads="all,one",
+    operations=OPERATIONS,
+    threads="all,one,sweep",
 )

@@ -10,9 +10,13 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from microbench import conditions
-from microbench.benchmarks import collective, dataload
+from microbench.benchmarks import bandwidth, collective, dataload
+from microbench.plan import requests, thread_counts
+from microbench.plugin import Unsupported, backends
 from microbench.protocol import Case, Request
 from microbench.reference import WrongResult
 
@@ -62,21 +66,46 @@ def test_the_reference_of_a_collective_tells_a_missing_rank(operation):
         problem.check(lonely)
 
 
-def test_every_format_loads_the_same_samples():
+FORMATS = {"numpy": ("files", "tar", "memmap"), "torch": ("files", "tar", "memmap"), "lmdb": ("lmdb",), "tables": ("arrow",)}
+
+
+@pytest.mark.parametrize("backend", FORMATS)
+def test_every_format_loads_the_same_samples_with_and_without_workers(backend):
+    pytest.importorskip(backends()[backend].module)
     cases = [
-        Case(benchmark="dataload", dtype="fp32", params={"workers": workers, "samples": 8, "sample_bytes": 4096, "format": kind})
-        for workers, kind in ((0, "files"), (0, "tar"), (0, "memmap"), (2, "files"))
+        Case(
+            benchmark="dataload",
+            dtype="fp32",
+            params={"workers": workers, "samples": 9, "sample_bytes": 8192, "stage": stage, "format": kind},
+        )
+        for workers, stage in ((0, "read"), (2, "decode"))
+        for kind in FORMATS[backend]
     ]
-    for row in run("numpy", cases):
+    for row in run(backend, cases):
         assert row["status"] in ("ok", "contended"), row
         assert row["unit"] == "samples/s"
+        assert row["max_error"] is not None
 
 
 def test_samples_out_of_order_are_wrong():
-    problem = dataload.problem(Case(benchmark="dataload", dtype="fp32", params={"workers": 0, "samples": 8, "sample_bytes": 512}), 1)
-    assert problem.check(problem.sums) == 0.0
-    with pytest.raises(WrongResult):
-        problem.check(problem.sums[::-1])
+    for stage in dataload.STAGES:
+        params = {"workers": 0, "samples": 8, "sample_bytes": 512, "stage": stage}
+        problem = dataload.problem(Case(benchmark="dataload", dtype="fp32", params=params), 1)
+        assert problem.check(problem.sums) == 0.0
+        with pytest.raises(WrongResult):
+            problem.check(problem.sums[::-1])
+
+
+@given(st.integers(1, 200), st.integers(1, 20))
+def test_shards_hold_every_sample_once_in_order(count, shards):
+    assert [index for number in range(shards) for index in dataload.shard_range(count, shards, number)] == list(range(count))
+
+
+def test_worker_counts_go_in_powers_of_two_up_to_all():
+    full = dataload.cases({"threads": 12, "quick": False})
+    assert sorted({row["workers"] for row in full}) == [0, 1, 2, 4, 8, 12]
+    assert {row["workers"] for row in dataload.cases({"threads": 12, "quick": True})} == {0, 12}
+    assert {row["stage"] for row in full} == {"read", "decode"}
 
 
 def test_cpu_time_of_helpers_is_ours():
@@ -93,3 +122,37 @@ def test_cpu_time_of_helpers_is_ours():
         other.wait()
     conditions.helpers_s()
     assert other.pid not in conditions.helpers
+
+
+def test_a_file_is_read_past_the_page_cache_or_the_reason_is_said():
+    (row,) = run("posix", [Case(benchmark="bandwidth", dtype="fp32", params={"operation": "read", "level": "disk", "bytes": 5_000_000})])
+    if row["status"] == "unsupported":
+        assert "memory" in row["reason"] or "page cache" in row["reason"]
+        return
+    assert row["status"] in ("ok", "contended"), row
+    assert row["max_error"] == 0.0
+    assert isinstance(row["conditions"]["direct"], bool)
+    assert row["conditions"]["cache"] == "cold"
+
+
+def test_only_the_backend_that_reads_files_is_asked_to():
+    planned = requests({"benchmarks": ["bandwidth"], "backends": ["numpy", "posix"], "quick": True, "threads": 2})
+    operations = {(r.backend, case.params["operation"]) for r in planned for case in r.cases}
+    assert operations == {("numpy", name) for name in ("copy", "scale", "triad")} | {("posix", "read")}
+
+
+def test_bandwidth_is_swept_over_threads_where_there_is_time():
+    assert thread_counts(12, quick=False) == [12, 1, 2, 4, 8]
+    assert thread_counts(12, quick=True) == [12, 1]
+    assert thread_counts(1, quick=False) == [1]
+    planned = requests({"benchmarks": ["bandwidth", "gemm"], "backends": ["numpy"], "threads": 8})
+    by_count = {r.threads: {case.benchmark for case in r.cases} for r in planned}
+    assert by_count == {8: {"bandwidth", "gemm"}, 1: {"bandwidth", "gemm"}, 2: {"bandwidth"}, 4: {"bandwidth"}}
+
+
+def test_scarce_memory_does_not_turn_the_memory_level_into_a_cache():
+    rows = bandwidth.cases({"caches": {"2": 1 << 20, "3": 32 << 20}, "memory_bytes": 64 << 20, "quick": True})
+    assert {row["bytes"] // bandwidth.ARRAYS[row["operation"]] for row in rows if row["level"] == "memory"} == {64 << 20}
+    huge = {"operation": "triad", "level": "memory", "bytes": 3 << 44}
+    with pytest.raises(Unsupported, match="MiB are available"):
+        bandwidth.problem(Case(benchmark="bandwidth", dtype="fp32", params=huge), 0)
