@@ -1,7 +1,7 @@
-"""Collectives between processes: all-reduce, all-gather, reduce-scatter, all-to-all over sizes, as bus bandwidth.
+"""Collectives between ranks: all-reduce, all-gather, reduce-scatter, all-to-all, send to the next in a ring, as bus bandwidth.
 
 As nccl-tests define it: bytes of the whole buffer over time, times the part of it that must cross the slowest link: 2 (n - 1) / n for
-an all-reduce, (n - 1) / n for the others. Small sizes show the latency: ``value`` over ``bytes`` is its inverse.
+an all-reduce, (n - 1) / n for the next three, 1 for send_recv. Small sizes show the latency: ``value`` over ``bytes`` is its inverse.
 """
 
 from __future__ import annotations
@@ -16,15 +16,24 @@ from microbench.plugin import Benchmark
 from microbench.protocol import Case
 from microbench.reference import WrongResult, generator, largest_error, sum_tolerance, uniform
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 24)
 MAX_RANKS = 8
+#: Between accelerators their number is not known here: what there are too few of is said by the backend.
+DEVICE_RANKS = (2, 4, 8)
 
 
 def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return sizes for each operation between as many ranks as there are CPUs (at least two, at most eight)."""
-    ranks = min(MAX_RANKS, max(2, int(plan.get("threads") or conditions.cpus_in_use())))
-    rows = [{"operation": name, "ranks": ranks, "bytes": size // (4 * ranks) * 4 * ranks} for name in OPERATIONS for size in SIZES]
+    """Return sizes for each operation between as many ranks as there are CPUs (at least two, at most eight), or between devices."""
+    counts: tuple[int, ...] = (min(MAX_RANKS, max(2, int(plan.get("threads") or conditions.cpus_in_use()))),)
+    if not str(plan.get("device") or "cpu").startswith("cpu"):
+        counts = DEVICE_RANKS
+    rows = [
+        {"operation": name, "ranks": ranks, "bytes": size // (4 * ranks) * 4 * ranks}
+        for ranks in counts
+        for name in OPERATIONS
+        for size in SIZES
+    ]
     if plan.get("quick"):
         rows = [row for row in rows if row["operation"] == "all_reduce" or row["bytes"] >= 1 << 23]
     return sorted(rows, key=work)
@@ -33,6 +42,8 @@ def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 def work(params: Mapping[str, Any]) -> float:
     """Return the bytes that cross the slowest link."""
     ranks = params["ranks"]
+    if params["operation"] == "send_recv":
+        return float(params["bytes"])
     return params["bytes"] * (ranks - 1) / ranks * (2 if params["operation"] == "all_reduce" else 1)
 
 
@@ -59,6 +70,8 @@ class CollectiveProblem:
         operation = self.params["operation"]
         if operation == "all_gather":
             want = np.concatenate(parts)
+        elif operation == "send_recv":
+            want = parts[-1]
         elif operation == "all_to_all":
             want = np.concatenate([part[:count] for part in parts])
         else:
@@ -78,7 +91,7 @@ def problem(case: Case, seed: int) -> CollectiveProblem:
 
 BENCHMARK = Benchmark(
     name="collective",
-    title="all-reduce, all-gather, reduce-scatter, all-to-all between processes: bus bandwidth",
+    title="all-reduce, all-gather, reduce-scatter, all-to-all, send: bus bandwidth",
     metric="bytes_per_s",
     unit="B/s",
     cases=cases,

@@ -31,20 +31,30 @@ def run(backend, cases):
     return rows
 
 
-def test_collectives_are_right_and_say_their_transport():
-    pytest.importorskip("torch")
-    cases = [
-        Case(benchmark="collective", dtype="fp32", params={"operation": name, "ranks": 2, "bytes": 4096})
-        for name in ("all_reduce", "all_to_all")
-    ]
-    for row in run("torch", cases):
+@pytest.mark.parametrize(("backend", "transport"), [("torch", "gloo"), ("jax-mesh", "xla:cpu")])
+def test_collectives_are_right_and_say_their_transport(backend, transport):
+    pytest.importorskip(backends()[backend].module)
+    # Each of torch's has a group of processes of its own, which takes seconds to start.
+    wanted = collective.OPERATIONS if backend == "jax-mesh" else ("all_reduce", "send_recv")
+    cases = [Case(benchmark="collective", dtype="fp32", params={"operation": name, "ranks": 2, "bytes": 4096}) for name in wanted]
+    cases.append(Case(benchmark="collective", dtype="fp32", params={"operation": "all_reduce", "ranks": 64, "bytes": 4096}))
+    rows = run(backend, cases if backend == "jax-mesh" else cases[:-1])
+    for row in rows[: len(wanted)]:
         assert row["status"] in ("ok", "contended"), row
-        assert (row["metric"], row["conditions"]["transport"]) == ("bytes_per_s", "gloo")
+        assert (row["metric"], row["conditions"]["transport"]) == ("bytes_per_s", transport)
+    if backend == "jax-mesh":
+        assert (rows[-1]["status"], "64 ranks" in rows[-1]["reason"]) == ("unsupported", True)
 
 
 def test_bus_bandwidth_factors_are_those_of_nccl_tests():
     assert collective.work({"operation": "all_reduce", "ranks": 4, "bytes": 1000}) == 1500
     assert collective.work({"operation": "all_gather", "ranks": 4, "bytes": 1000}) == 750
+    assert collective.work({"operation": "send_recv", "ranks": 4, "bytes": 1000}) == 1000
+
+
+def test_collectives_between_devices_are_planned_for_several_counts():
+    assert {row["ranks"] for row in collective.cases({"device": "cuda:0", "threads": 16, "quick": True})} == {2, 4, 8}
+    assert {row["ranks"] for row in collective.cases({"device": "cpu", "threads": 16, "quick": True})} == {8}
 
 
 @pytest.mark.parametrize("operation", collective.OPERATIONS)
@@ -58,6 +68,7 @@ def test_the_reference_of_a_collective_tells_a_missing_rank(operation):
         "all_gather": np.concatenate(parts),
         "reduce_scatter": (parts[0] + parts[1])[:half],
         "all_to_all": np.concatenate([parts[0][:half], parts[1][:half]]),
+        "send_recv": parts[1].copy(),
     }[operation]
     assert problem.check(right) < 1e-6
     lonely = right.copy()
