@@ -16,6 +16,7 @@ from typing import Any
 
 from microbench import conditions
 from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsupported, benchmarks, load_backend
+from microbench.power import meter
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
 from microbench.timing import MAX_SAMPLES, Timing, TooSlow, time_kernel
@@ -66,6 +67,7 @@ class _Round:
         self.best_rate: dict[tuple[Any, ...], float] = {}
         self.problem: tuple[Any, Problem] | None = None
         self.throttles = conditions.clocks()["throttle_count"]
+        self.meter = meter(request.device)
 
     def run(self, emit: Emit) -> None:
         """Measure all cases."""
@@ -104,6 +106,7 @@ class _Round:
             kernel = self.session.build(case, problem.inputs)
             if kernel.poison is not None:
                 kernel.poison()
+            self.meter.start()
             timing = time_kernel(
                 kernel.run,
                 budget_s=max(0.25 * share, share - (time.perf_counter() - begin)),
@@ -142,7 +145,7 @@ class _Round:
         self, benchmark: Benchmark, case: Case, problem: Problem, kernel: Kernel, timing: Timing, error: float, begin: float
     ) -> Measurement:
         middle, low, high = timing.estimate()
-        detail = timing.conditions()
+        detail = {**timing.conditions(), **self.meter.stop()}
         status, reason = "ok", None
         if timing.contended:
             share = detail["foreign_share"]
