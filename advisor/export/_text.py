@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.export._spec import Answer
+from advisor.errors import UsageError
+from advisor.export._spec import Answer, Files
+from advisor.yamlio import parse_yaml
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -47,7 +49,7 @@ def literal(name: str, value: Any) -> str:
 
 
 def command(words: Sequence[str], *, per_line: int = 1, indent: str = "  ") -> str:
-    """Return a shell command, each word quoted, folded over lines. Words from ``raw`` are kept as they are."""
+    """Return a shell command, each word quoted, folded over lines; a ``Raw`` word is kept as it is."""
     quoted = [word if isinstance(word, Raw) else shlex.quote(word) for word in words]
     lines = [quoted[0], *(" ".join(quoted[i : i + per_line]) for i in range(1, len(quoted), per_line))]
     return f" \\\n{indent}".join(lines) + "\n"
@@ -111,3 +113,12 @@ def yaml_text(value: Any) -> str:
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)
     return text
+
+
+def read_yaml_mapping(files: Files, name: str) -> tuple[dict[str, Any], str | None]:
+    """Return the mapping that a written YAML file holds, or an empty one and what is wrong with it."""
+    try:
+        document = parse_yaml(files[name], name)
+    except UsageError as error:
+        return {}, error.message
+    return (document, None) if isinstance(document, dict) else ({}, f"{name} is not a mapping")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.errors import UsageError
 from advisor.export import _deepspeed, _rules
 from advisor.export._known import known
 from advisor.export._spec import Answer, Checked, Exporter, Files
-from advisor.export._text import Raw, command, header, options, script, shell_words, yaml_text
-from advisor.yamlio import parse_yaml
+from advisor.export._text import Raw, command, header, options, read_yaml_mapping, script, shell_words, yaml_text
 
 _TARGETS = "Accelerate 1.10 to 1.15"
 _FILE = "accelerate.yaml"
@@ -134,12 +132,9 @@ def check(files: Files, answer: Answer) -> Checked:
     """Check the YAML: known keys and values at every level, world size and parallel sizes, and the plan."""
     keys = known("accelerate")
     validators = ("YAML parser", keys.title, "our rules")
-    try:
-        document = parse_yaml(files[_FILE], _FILE)
-    except UsageError as error:
-        return Checked(validators=validators[:1], problems=(error.message,))
-    if not isinstance(document, dict):
-        return Checked(validators=validators[:1], problems=(f"{_FILE} is not a mapping",))
+    document, wrong = read_yaml_mapping(files, _FILE)
+    if wrong:
+        return Checked(validators=validators[:1], problems=(wrong,))
     found = keys.flat(document)
     problems = [*keys.problems(found), *_values(found, answer)]
     expected = keys.flat(config(answer))

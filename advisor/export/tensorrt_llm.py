@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
-from advisor.errors import UsageError
 from advisor.export import _rules
 from advisor.export._known import known
 from advisor.export._serving import engine_obstacle, sequences, tokens_per_step, weights, weights_note
 from advisor.export._spec import Answer, Checked, Exporter, Files
-from advisor.export._text import header, script, shell_words, yaml_text
-from advisor.yamlio import parse_yaml
+from advisor.export._text import header, read_yaml_mapping, script, shell_words, yaml_text
 
 _TARGETS = "TensorRT-LLM 1.2"
 _FILE = "config.yaml"
@@ -55,11 +54,11 @@ def config(answer: Answer) -> dict[str, Any]:
 
 def write(answer: Answer) -> Files:
     """Return config.yaml and run.sh; each replica of the plan is a server with its own devices and port."""
-    import shlex
-
     p = answer.plan
     group, replicas = p.tp * p.pp, max(1, answer.processes_per_node // (p.tp * p.pp))
-    body = f"""model="${{MODEL:-{shlex.quote(weights(answer))}}}"
+    # A default inside ${…:-…} in double quotes would keep single quotes as characters: it is bound first.
+    body = f"""default={shlex.quote(weights(answer))}
+model="${{MODEL:-$default}}"
 for replica in $(seq 0 {replicas - 1}); do
   first=$((replica * {group}))
   devices=$(seq -s, "$first" $((first + {group - 1})))
@@ -68,10 +67,6 @@ for replica in $(seq 0 {replicas - 1}); do
 done
 wait -n
 """
-    # A default inside ${{…:-…}} in double quotes keeps single quotes as characters: bind it first.
-    body = body.replace(
-        f'model="${{MODEL:-{shlex.quote(weights(answer))}}}"', f'default={shlex.quote(weights(answer))}\nmodel="${{MODEL:-$default}}"'
-    )
     notes = [weights_note(answer)]
     if p.quantization != "none":
         notes.append(f"The weights are a checkpoint quantized to {p.quantization}; the server reads the method from it.")
@@ -84,12 +79,9 @@ def check(files: Files, answer: Answer) -> Checked:
     """Check names and kinds against llm_args, values that only the server's start would refuse, and the plan."""
     fields = known("tensorrt-llm")
     validators = ("YAML parser", fields.title, "our rules")
-    try:
-        document = parse_yaml(files[_FILE], _FILE)
-    except UsageError as error:
-        return Checked(validators=validators[:1], problems=(error.message,))
-    if not isinstance(document, dict):
-        return Checked(validators=validators[:1], problems=(f"{_FILE} is not a mapping",))
+    document, wrong = read_yaml_mapping(files, _FILE)
+    if wrong:
+        return Checked(validators=validators[:1], problems=(wrong,))
     found = fields.flat(document)
     problems = [*fields.problems(found), *_values(found)]
     free = {"max_num_tokens", "kv_cache_config.free_gpu_memory_fraction", "enable_chunked_prefill", "kv_cache_config.enable_block_reuse"}

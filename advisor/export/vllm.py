@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.errors import UsageError
 from advisor.export import _rules
 from advisor.export._known import known
 from advisor.export._serving import MEMORY_SHARE, engine_obstacle, sequences, tokens_per_step, weights, weights_note
 from advisor.export._spec import Answer, Checked, Exporter, Files
-from advisor.export._text import Raw, command, header, script, shell_words, yaml_text
-from advisor.yamlio import parse_yaml
+from advisor.export._text import Raw, command, header, read_yaml_mapping, script, shell_words, yaml_text
 
 _TARGETS = "vLLM 0.33"
 _FILE = "vllm.yaml"
@@ -84,12 +82,9 @@ def check(files: Files, answer: Answer) -> Checked:
     """Check option names and kinds against EngineArgs, values that vLLM checks only at start, and the plan."""
     fields = known("vllm")
     validators = ("YAML parser", fields.title, "our rules")
-    try:
-        found = parse_yaml(files[_FILE], _FILE)
-    except UsageError as error:
-        return Checked(validators=validators[:1], problems=(error.message,))
-    if not isinstance(found, dict):
-        return Checked(validators=validators[:1], problems=(f"{_FILE} is not a mapping",))
+    found, wrong = read_yaml_mapping(files, _FILE)
+    if wrong:
+        return Checked(validators=validators[:1], problems=(wrong,))
     problems = [*fields.problems(found), *_values(found, answer)]
     expected = engine(answer)
     names = ("dtype", "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "max-model-len", "max-num-seqs")
