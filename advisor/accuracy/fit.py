@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from advisor.cost.calibration import Calibration, Parameter
+from advisor.cost.calibration import Calibration
+from advisor.cost.parameter import Parameter
 from advisor.errors import EnvironmentLacks
 
 Floats = npt.NDArray[np.float64]

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from advisor.accuracy import software
 from advisor.accuracy.hardware import platform_of
+from advisor.cost.flops import step_flops
 from advisor.errors import AdvisorError
 from advisor.hardware.platform import Platform
 from advisor.model.counts import forward_flops
@@ -82,8 +83,8 @@ def describe(row: Row) -> Described | str:
         return plan
     memory = number(row.get("peak_mem_gib"))
     time = measured_time(row, model, platform, seq, batch, devices)
-    if time is not None and plan is not None and _share_of_peak(model, seq, batch, platform, plan, time) > MOST_OF_PEAK:
-        return "the printed rate is beyond what the device's products reach"
+    if time is not None and plan is not None and _share_of_peak(model, seq, batch, platform, plan, time) > 1.0:
+        return "the printed rate is beyond the device's peak"
     return Described(
         row=row,
         model=model,
@@ -167,17 +168,10 @@ def _global_batch(row: Row) -> int | None:
     return micro * dp * (whole(row.get("grad_accum")) or 1) if micro and dp else None
 
 
-#: Share of the data sheet's peak beyond which a printed step is not believed: a cut by judgement, above every other published step
-#: (0.71 at most) and about what isolated, tuned products reach on NVIDIA's devices (0.71 to 0.87, Gaudi 2 alone 0.97; the "maximum
-#: achievable" tables of stas00/ml-engineering). It excludes two rows, an RTX A6000 at 0.80 and 0.98 of its peak.
-MOST_OF_PEAK = 0.8
-
-
 def _share_of_peak(model: Model, seq: int, batch: int, platform: Platform, plan: Plan, time: float) -> float:
     """Return the least arithmetic of a step over what the data sheet allows in its time; 0 where the sheet does not state the peak."""
     peak = platform.profile.dense_tflops.get(plan.precision)
-    passes = 3.0 if plan.adapter == "none" else 2.0
-    least = passes * forward_flops(model, seq) * batch
+    least = step_flops(model, seq, plan.adapter != "none") * batch
     return 0.0 if not peak else least / (peak * 1e12 * platform.devices * time)
 
 

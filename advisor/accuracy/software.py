@@ -46,9 +46,7 @@ SEQUENCE_PARALLEL = frozenset({"jax", "megatron-tuned", "torchtitan", "nanotron"
 RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
 #: Frameworks whose published runs with a blank precision use 8 bits where the device has them (vendors' tuned configurations).
 TUNED = frozenset({"megatron-tuned"})
-#: From so many devices on the runs of BigScience's prequel were launched synchronously.
-BLOCKING_DEVICES = 320
-_NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "megatron-deepspeed-blocking", "libai", "deepspeed"})
+_NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
 
 
 def framework_of(text: str) -> str:
@@ -61,17 +59,7 @@ def devices_and_framework(row: Mapping[str, str]) -> tuple[int, str]:
     """Return the number of devices (0 where it is not stated) and the name of the framework as it was run."""
     text = row.get("n_devices", "").strip()
     devices = int(float(text)) if re.fullmatch(r"\d+(\.0*)?", text) else 0
-    return devices, launched_synchronously(framework_of(row.get("framework", "")), row.get("source", ""), devices)
-
-
-def launched_synchronously(framework: str, source: str, devices: int) -> str:
-    """Return the framework's name under the launches that the source states.
-
-    The chronicles of BigScience's 176B model say that from 320 devices on every run hung without ``CUDA_LAUNCH_BLOCKING=1``
-    (train/tr11-176B-ml/chronicles-prequel.md, "dealing with JZ hanging on the large model").
-    """
-    blocking = "tr11-176B-ml/chronicles-prequel" in source and devices >= BLOCKING_DEVICES
-    return f"{framework}-blocking" if blocking and framework == "megatron-deepspeed" else framework
+    return devices, framework_of(row.get("framework", ""))
 
 
 def precision_of(text: str, framework: str, peaks: Mapping[str, float]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from advisor.accuracy import software
+from advisor.accuracy.conditions import SYNCHRONOUS, settings_of
 from advisor.accuracy.records import Prediction, skip
 from advisor.accuracy.rows import Described, Row, describe, stated_plans, with_stated_software
 from advisor.cost.calibration import Calibration
@@ -115,7 +116,9 @@ def _terms(described: list[Described], plans: list[Plan], calibration: Calibrati
         first = described[indices[0]]
         parts.append(collect(first.model, first.workload, first.platform, PlanTable.of(plans[i] for i in indices), calibration))
         order += indices
-    return Terms.concat(parts).take(np.argsort(np.array(order)))
+    terms = Terms.concat(parts).take(np.argsort(np.array(order)))
+    terms.columns["synchronous"] = np.array([float(SYNCHRONOUS in settings_of(d.row, d.platform.devices)) for d in described])
+    return terms
 
 
 def predict(prepared: Prepared, calibration: Calibration) -> Iterator[Prediction]:

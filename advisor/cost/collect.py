@@ -15,8 +15,9 @@ from advisor.cost.memory.activations import kept_columns
 from advisor.cost.memory.constants import NF4_BYTES
 from advisor.cost.sizes import stage_sizes
 from advisor.cost.terms import FUSIONS, GENERATIONS, LINKS, Terms
-from advisor.cost.traits import Traits, off_tpu, traits_of
+from advisor.cost.traits import traits_of
 from advisor.cost.work import LAYER_WORK_FIELDS, LayerWork, Shape, layer_work
+from advisor.frameworks._training import Traits
 from advisor.hardware.platform import Platform
 from advisor.hardware.records import HardwareProfile
 from advisor.model.records import Model
@@ -36,6 +37,7 @@ _TRAIT_COLUMNS = (
     "host_factor",
     "logit_passes_bytes",
     "optimizer_bytes",
+    "host_update_s",
     "step_traffic_bytes",
     "gradient_bytes",
     "reduces_each_micro_batch",
@@ -53,7 +55,6 @@ _TRAIT_COLUMNS = (
     "reduces_whole",
     "splits_boundary",
     "fused_accumulation",
-    "blocking_launches",
     "dropout",
     "logit_kept_bytes",
     "keeps_gate_product",
@@ -73,9 +74,7 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     generation = np.zeros(n, dtype=np.int64)
     curves: DeviceCurves | None = None
     for rows, key in _kinds(plans):
-        traits = traits_of(key["framework"], key["execution"])
-        if traits.fusion == "xla" and platform.profile.target != "tpu":
-            traits = off_tpu(traits)
+        traits = traits_of(key["framework"], key["execution"], platform.profile.target)
         curves = curves_for(platform, key["framework"], calibration)
         work, inverse = _priced(model, workload, plans, rows, curves, traits, key)
         for name in LAYER_WORK_FIELDS:
@@ -208,5 +207,6 @@ def _plan_columns(plans: PlanTable, platform: Platform) -> dict[str, Floats]:
     columns["host_link"] = np.full(len(plans), platform.host_link_bytes_per_s or 16e9)
     columns["memory_limit"] = np.full(len(plans), float(platform.memory_bytes) if platform.memory_bytes else np.inf)
     columns["on_gpu"] = np.full(len(plans), float(platform.profile.target in ("cuda", "rocm")))
+    columns["synchronous"] = np.zeros(len(plans))
     columns["unfused"] = plans.equals("attention", "math") * 1.0
     return columns

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.cost.calibration import Parameter
+from advisor.cost.parameter import Parameter
 
 
 def _p(name: str, prior: float, low: float, high: float, unit: str, meaning: str, source: str, sigma: float = 0.3) -> Parameter:
@@ -65,16 +65,6 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Host time of one kernel of an eager layer: Python, dispatch, launch",
         "prior: forward of an eager Megatron layer takes the host 0.5 to 0.8 ms",
         0.15,
-    ),
-    _p(
-        "host.wait_s",
-        2e-5,
-        5e-6,
-        1e-4,
-        "s",
-        "From the end of a kernel until a host that waits for each one goes on, and the skew between ranks that this adds",
-        "prior: an empty kernel, launched and waited for, takes about 10 us",
-        0.8,
     ),
     _p(
         "host.micro_batch_s",
@@ -143,13 +133,14 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
     ),
     _p("host.join", 3.0, 1.3, 20.0, "exponent", "How sharply the slower of host and device decides a micro-batch (p-norm)", "prior", 0.1),
     _p(
-        "host.boundary_s",
-        3e-4,
-        1e-5,
-        5e-3,
+        "host.wait_s",
+        4e-5,
+        5e-6,
+        4e-4,
         "s",
-        "Host time and synchronization of one crossing of a pipeline stage's boundary",
-        "prior",
+        "From the end of device work until a host that waited for it goes on: at stage boundaries, and after every kernel of runs that "
+        "launch synchronously",
+        "prior: an empty kernel, launched and waited for from Python, takes some tens of microseconds",
         0.8,
     ),
     _p(
@@ -161,6 +152,16 @@ TIME_PARAMETERS: Final[tuple[Parameter, ...]] = (
         "Slow-down of work by a collective beside it, of the shorter",
         "prior: 15 % of units (Calculon)",
         0.5,
+    ),
+    _p(
+        "host.skew",
+        0.03,
+        1e-3,
+        0.2,
+        "ratio",
+        "How much later the slowest host of a tensor-parallel group is, for each doubling of the group",
+        "prior: hosts launch at rates a few percent apart",
+        0.3,
     ),
     _p("network.inside", 1.2, 0.8, 2.5, "ratio", "Time of collectives inside a node in a job over the collective curve", "prior", 0.2),
     _p("network.between.ib", 1.3, 0.6, 3.0, "ratio", _BETWEEN, "prior", 0.3),

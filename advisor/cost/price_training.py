@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from advisor.cost.calibration import Calibration
 from advisor.cost.collect import collect
+from advisor.cost.flops import step_flops
 from advisor.cost.memory import memory
 from advisor.cost.priced import PricedTable, assemble, weakest
 from advisor.cost.terms import GENERATIONS, Terms
@@ -16,7 +17,6 @@ from advisor.cost.training import compose
 from advisor.cost.traits import family_of
 from advisor.cost.uncertainty import sigma
 from advisor.hardware.platform import Evidence, Platform
-from advisor.model.counts import forward_flops
 from advisor.model.records import Model
 from advisor.plan.records import Workload
 from advisor.plan.table import PlanTable
@@ -53,8 +53,7 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
     held = memory(terms, calibration)
     samples = terms.global_batch
     tokens = samples * workload.seq_len
-    # Model FLOPs: forward and twice as much backward, no recomputation, attention counted in full (Chowdhery et al. 2022, appendix B).
-    flops = 3.0 * forward_flops(model, workload.seq_len) * samples
+    flops = model_flops(model, workload, terms) * samples
     known = rows_evidence(terms, plans, calibration)
     spread = {name: sigma(calibration, "training", name) for name in set(known)}
     images = model.sample == "image"
@@ -75,6 +74,14 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
         row_evidence=known,
         measurements=tuple(point.id for point in platform.points),
     )
+
+
+def model_flops(model: Model, workload: Workload, t: Terms) -> Floats:
+    """Return the FLOPs of one sample, float64[n]; an adapter's own parameters count on all its tensor- and pipeline-parallel ranks."""
+    whole = step_flops(model, workload.seq_len)
+    frozen = step_flops(model, workload.seq_len, adapter=True)
+    adapters = 6.0 * t.trained_params * t.tp * t.pp * workload.seq_len
+    return np.where(t.adapter > 0, frozen + adapters, whole)
 
 
 def evidence_of(terms: Terms, calibration: Calibration) -> Evidence:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from advisor.cost import offload
 from advisor.cost.calibration import Calibration
 from advisor.cost.communication import beside
 from advisor.cost.terms import FUSIONS, GENERATIONS, LINKS, Terms
 
 Floats = npt.NDArray[np.float64]
 
-#: Host seconds per parameter of an optimizer step on the host (DeepSpeed CPU-Adam: about 1 billion parameters a second a socket).
-_CPU_ADAM_S = 1e-9
+#: Times that a host waits for its device in one crossing of a pipeline stage's boundary: two requests of a batched send and receive in
+#: each direction are waited for (Megatron-LM, p2p_communication.py).
+_WAITS_AT_BOUNDARY = 4.0
 
 
 def pick(calibration: Calibration, prefix: str, names: tuple[str, ...], codes: npt.NDArray[np.int64]) -> Floats:
@@ -101,7 +103,7 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
     routed = comm("expert") * (1.0 - t.overlap_expert)
     expert_f = routed + imbalance * kernel["expert_forward"]
     expert_b = routed * (1.0 + t.recompute_full) + imbalance * kernel["expert_backward"]
-    offload = t.offload_params * t.layer_params * t.layers * t.weight_bytes / t.host_link
+    offload_f, offload_b = offload.exposed(t, forward, backward + again)
     return {
         "gemm": kernel["gemm_forward"] + kernel["gemm_backward"],
         "attention": kernel["attention_forward"] + kernel["attention_backward"],
@@ -111,14 +113,14 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
         "context_parallel": context_f + context_b,
         "expert_parallel": expert_f + expert_b,
         "parameter_gather": gather_f + gather_b,
-        "offload": 3.0 * offload,
+        "offload": offload_f + offload_b,
         "edges": kernel["edges_forward"] + kernel["edges_backward"],
         "edges_forward": kernel["edges_forward"],
         "edges_backward": kernel["edges_backward"],
         "forward_work": forward,
         "backward_work": backward + again,
-        "forward_pass": forward + tensor_f + context_f + expert_f + gather_f + offload,
-        "backward_pass": backward + again + tensor_b + context_b + expert_b + gather_b + 2.0 * offload,
+        "forward_pass": forward + tensor_f + context_f + expert_f + gather_f + offload_f,
+        "backward_pass": backward + again + tensor_b + context_b + expert_b + gather_b + offload_b,
     }
 
 
@@ -128,7 +130,7 @@ def _tensor(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Network)
     forward = beside(kernel["gemm_forward"], tensor, t.overlap_tensor, gamma)
     # Without sequence parallelism one of the two backward exchanges of a block half is asynchronous (Megatron-LM, column products).
     hidden = np.where(t.sequence_parallel > 0, t.overlap_tensor, np.maximum(t.overlap_tensor, 0.5 * k["tensor_backward_overlap"]))
-    hidden = np.where(t.blocking_launches > 0, 0.0, hidden)
+    hidden = np.where(t.synchronous > 0, 0.0, hidden)
     backward = beside(kernel["weight_gradient"], tensor, hidden, gamma) + beside(
         kernel["weight_gradient"], comm("tensor_extra"), 1.0, gamma
     )
@@ -172,7 +174,8 @@ def _with_host(t: Terms, k: Calibration, stage: dict[str, Floats], mine: Floats,
     Each pass takes as long as the slower of the two: the queue between them is only as deep as a pass. Backward kernels are
     launched by the autograd engine, at ``host.autograd`` of the cost; a recomputed forward costs the host what the first one did.
     """
-    each, wait = k["host.kernel_s"] * t.host_factor, t.blocking_launches * k["host.wait_s"]
+    each = k["host.kernel_s"] * t.host_factor
+    wait = t.synchronous * k["host.wait_s"]
     # Tensor-parallel exchanges are launches too, two in each pass of a layer.
     forward_launches = t.kernels_forward + t.softmax_launches + np.where(t.tp > 1, 2.0, 0.0)
     # Twelve parameters of a layer are accumulated one by one where the product does not do it.
@@ -183,10 +186,13 @@ def _with_host(t: Terms, k: Calibration, stage: dict[str, Floats], mine: Floats,
     host_b = (again * (each + wait) + backward_launches * (k["host.autograd"] * each + wait)) * mine + 15.0 * edges * (each + wait) + fixed
     routing = t.expert_layers / t.layers * mine * k["host.expert_s"] * t.host_factor
     host_f, host_b = host_f + routing, host_b + routing * (1.0 + t.recompute_full)
+    # Tensor-parallel ranks meet in every exchange, so that the slowest of their hosts decides.
+    slowest = 1.0 + k["host.skew"] * np.log2(t.tp)
+    host_f, host_b = host_f * slowest, host_b * slowest
     device_f = stage["forward_pass"] / t.layers * mine + edges * stage["edges_forward"]
     device_b = stage["backward_pass"] / t.layers * mine + edges * stage["edges_backward"]
     # Synchronous launches leave nothing to run ahead: host and device take turns.
-    join = np.where(t.blocking_launches > 0, 1.0, k["host.join"])
+    join = np.where(t.synchronous > 0, 1.0, k["host.join"])
     return (device_f**join + host_f**join) ** (1.0 / join) + (device_b**join + host_b**join) ** (1.0 / join)
 
 
@@ -210,7 +216,7 @@ def _schedule(t: Terms, k: Calibration, stage: dict[str, Floats], comm: _Network
     parts["pipeline_bubble"] = np.where(t.pp > 1, np.maximum(whole - joined, 0.0) / t.vpp, 0.0)
     boundary = comm("stage") * k["pipeline_wait"] * (1.0 - t.overlap_pipeline)
     crossings = 2.0 * t.vpp * m + 2.0 * (t.pp - 1.0)
-    waits = 2.0 * t.vpp * m * k["host.boundary_s"] * t.host_factor * (1.0 - t.overlap_pipeline)
+    waits = 2.0 * t.vpp * m * _WAITS_AT_BOUNDARY * k["host.wait_s"] * t.host_factor * (1.0 - t.overlap_pipeline)
     parts["pipeline_transfer"] = np.where(t.pp > 1, boundary * crossings + waits, 0.0)
     stage["last_backward"] = stage["backward_work"] / t.layers * mine
     stage["first_forward"] = stage["forward_work"] / t.layers * mine
@@ -231,6 +237,5 @@ def _once_a_step(t: Terms, k: Calibration, parts: dict[str, Floats], stage: dict
     shard = np.where(t.sharded_states > 0, np.maximum(t.shard_degree, 1.0), 1.0)
     mine = t.trained_params / shard
     moved = mine * t.optimizer_bytes * k["optimizer_traffic"] + mine * t.step_traffic_bytes
-    on_host = mine * (t.gradient_bytes + t.weight_bytes) / t.host_link + mine * _CPU_ADAM_S
-    parts["optimizer"] = np.where(t.offload_optimizer > 0, on_host, moved / t.bandwidth)
+    parts["optimizer"] = np.where(t.offload_optimizer > 0, offload.step_seconds(t), moved / t.bandwidth)
     parts["fixed"] = np.full(len(t), k["host.step_s"])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from advisor.cost.curves import DeviceCurves, attention_seconds, gemm_seconds
-from advisor.cost.traits import Traits
+from advisor.frameworks._training import Traits
 from advisor.model.records import Attention, Block, Elementwise, Gemm, Model
 from advisor.units import dtype_bytes
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from advisor.frameworks._training import Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +56,10 @@ class FrameworkSpec:
     """Name of the microbench backend that measures it, where there is one."""
     overheads: dict[str, float] = field(default_factory=dict)
     """Priors for the cost model, in seconds or bytes as the name says."""
+    training: Traits | None = None
+    """How it trains, for the cost model; None where it does not train, or where nothing is known of it."""
+    training_on: Mapping[str, Traits] = field(default_factory=dict)
+    """The same on targets where another compiler runs it."""
+    stacks: Mapping[str, Traits] = field(default_factory=dict)
+    """Published training software that is built on it or shares its kernels and schedule, by name: how that trains. Its measured runs
+    count as runs of this framework."""

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from advisor.frameworks._host import cpu_target
 from advisor.frameworks._spec import Capability, FrameworkSpec
+from advisor.frameworks._training import compiled
+from advisor.frameworks.torch import TORCH_TRAINING
+
+#: XLA on TPUs (MaxText README): element-wise work is folded into products, collectives are split and run beside them, the host enqueues
+#: one program a step; rematerialization ``minimal`` keeps all products.
+_ON_TPU = replace(
+    compiled(TORCH_TRAINING),
+    fusion="xla",
+    overlap_tensor=0.5,
+    host_factor=0.1,
+    reduces_each_micro_batch=False,
+    logit_kept_bytes=8.0,
+    balanced_context=True,
+    selective_products=0.0,
+    selective_kept=0.7,
+)
+#: Elsewhere XLA compiles kernels of its own, and nothing published measures training there: element-wise work and exchanges get what
+#: compiled torch gets.
+_ELSEWHERE = replace(_ON_TPU, fusion="compiled", overlap_tensor=0.0, reduces_each_micro_batch=True)
 
 #: Platform names of PJRT plug-ins to Device targets.
 _PLATFORMS = {"cuda": "cuda", "gpu": "cuda", "rocm": "rocm", "tpu": "tpu", "METAL": "mps", "metal": "mps", "neuron": "neuron", "xpu": "xpu"}
@@ -43,6 +63,8 @@ FRAMEWORK = FrameworkSpec(
     install="pip install jax",
     query=query,
     bench_backend="jax",
+    training=_ELSEWHERE,
+    training_on={"tpu": _ON_TPU},
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
     overheads={
         "cpu_convolution_ratio": 1.65,

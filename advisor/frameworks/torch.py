@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from advisor.frameworks._host import cpu_target
 from advisor.frameworks._spec import Capability, FrameworkSpec
+from advisor.frameworks._training import Traits
+
+#: Fully sharded or replicated data parallelism with automatic mixed precision (PyTorch FSDP documentation): fp32 weights are the master
+#: copy; gradients are reduced after every micro-batch; torch's selective checkpoint keeps every other product.
+TORCH_TRAINING = Traits(
+    fusion="eager",
+    fused_accumulation=False,
+    gathers_once=True,
+    pads_vocab=False,
+    balanced_context=False,
+    selective_products=0.45,
+    selective_kept=0.43,
+    stored_weight_bytes=4.0,
+    master_bytes=0.0,
+    kernels_forward=40.0,
+    kernels_backward=60.0,
+    logit_passes_bytes=48.0,
+    logit_kept_bytes=12.0,
+    reduces_each_micro_batch=True,
+    optimizer_bytes=28.0,
+    host_update_s=1.48e-9,
+)
+_STACKS = {
+    "llm-foundry": replace(TORCH_TRAINING, logit_passes_bytes=10.0, logit_kept_bytes=4.0),
+    "torchtitan": replace(TORCH_TRAINING, logit_kept_bytes=12.5),
+    # Recipes for one device: 16-bit states, optimizer fused into backward (no gradients kept), chunked loss.
+    "torchtune": replace(TORCH_TRAINING, stored_weight_bytes=2.0, gradient_bytes=0.0, logit_kept_bytes=3.0),
+    "flash-attn": replace(TORCH_TRAINING, fusion="fused", kernels_forward=24.0, kernels_backward=36.0, reduces_each_micro_batch=False),
+}
 
 
 def query() -> dict[str, Any]:
@@ -67,6 +97,8 @@ FRAMEWORK = FrameworkSpec(
     install="pip install torch",
     query=query,
     bench_backend="torch",
+    training=TORCH_TRAINING,
+    stacks=_STACKS,
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
     overheads={
         "cpu_convolution_ratio": 1.45,

@@ -8,7 +8,8 @@ import pytest
 from advisor.accuracy.fit import fit, weights_of
 from advisor.accuracy.training_fit import leave_out, spread, time_sample, without
 from advisor.accuracy.training_rows import prepare
-from advisor.cost.calibration import Calibration, Parameter
+from advisor.cost.calibration import Calibration
+from advisor.cost.parameter import Parameter
 from advisor.cost.parameters import TIME_PARAMETERS
 from advisor.results.published import read_published
 from advisor.usecases.calibration import load_calibration

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.accuracy.conditions import SYNCHRONOUS, settings_of
 from advisor.accuracy.hardware import platform_of
 from advisor.accuracy.rows import Described, describe, number, stated_plans
-from advisor.accuracy.software import launched_synchronously
 from advisor.accuracy.training_rows import predict, prepare
 from advisor.plan.records import Plan
 from advisor.results.published import read_published
@@ -138,10 +138,23 @@ def test_an_assumed_layout_runs_the_software_that_the_row_names() -> None:
 
 
 def test_runs_that_hung_without_it_were_launched_synchronously() -> None:
-    source = "bigscience train/tr11-176B-ml/chronicles-prequel.md | fp16"
-    assert launched_synchronously("megatron-deepspeed", source, 384) == "megatron-deepspeed-blocking"
-    assert launched_synchronously("megatron-deepspeed", source, 80) == "megatron-deepspeed"
-    assert launched_synchronously("megatron-deepspeed", "elsewhere", 384) == "megatron-deepspeed"
+    row = {"source": "bigscience train/tr11-176B-ml/chronicles-prequel.md | fp16"}
+    assert settings_of(row, 384) == {SYNCHRONOUS}
+    assert not settings_of(row, 160)
+    assert not settings_of({"source": "elsewhere"}, 384)
+
+
+def test_a_stated_condition_reaches_the_terms_and_costs_time() -> None:
+    table = [ROW, ROW | {"source": "train/tr11-176B-ml/chronicles-prequel.md", "n_devices": "384", "dp": "96", "global_batch": "1536"}]
+    prepared = prepare(table, load_calibration())
+    assert prepared.terms is not None
+    assert list(prepared.terms.synchronous) == [0.0, 1.0]
+
+
+def test_a_rate_above_the_peak_is_no_measurement() -> None:
+    found = describe(ROW | {"step_time_s": "100"})
+    assert isinstance(found, Described)
+    assert describe(ROW | {"step_time_s": "1e-3"}) == "the printed rate is beyond the device's peak"
 
 
 def test_rows_of_one_name_but_other_shapes_are_no_family() -> None:

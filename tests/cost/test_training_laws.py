@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.cost.calibration import Calibration
+from advisor.cost.collect import collect
 from advisor.cost.price import PricedTable, comfortable, price
+from advisor.cost.terms import Terms
+from advisor.cost.training import compose
 from advisor.hardware.platform import Platform
 from advisor.hardware.spec import parse_spec
 from advisor.hardware.topology import platform_for
@@ -149,7 +152,11 @@ def test_a_framework_nobody_measured_there_is_less_sure() -> None:
 
 
 def test_waiting_for_every_kernel_is_never_faster() -> None:
-    plain, blocking = priced(_sixteen(framework="megatron-deepspeed"), _sixteen(framework="megatron-deepspeed-blocking")).time_s
+    known = load_calibration()
+    workload = Workload(task="train", seq_len=SEQ, global_batch=BATCH)
+    terms = collect(MODEL, workload, CLUSTER, PlanTable.of([_sixteen(framework="megatron-deepspeed")]), known)
+    waiting = Terms({**terms.columns, "synchronous": np.ones(1)}, terms.codes)
+    plain, blocking = (sum(float(part[0]) for part in compose(t, known).values()) for t in (terms, waiting))
     assert blocking > plain
 
 
