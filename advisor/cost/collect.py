@@ -73,9 +73,11 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     fusion = np.zeros(n, dtype=np.int64)
     generation = np.zeros(n, dtype=np.int64)
     curves: DeviceCurves | None = None
+    used: dict[str, None] = {}
     for rows, key in _kinds(plans):
         traits = traits_of(key["framework"], key["execution"], platform.profile.target)
         curves = curves_for(platform, key["framework"], calibration)
+        used |= dict.fromkeys(curves.measurements)
         work, inverse = _priced(model, workload, plans, rows, curves, traits, key)
         for name in LAYER_WORK_FIELDS:
             table[name][rows] = getattr(work, name)[inverse]
@@ -106,7 +108,7 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     kind_text = " ".join(f"{t.kind} {t.name}" for t in platform.tiers).lower()
     link = "opa" if "omni" in kind_text or "opa" in kind_text else link
     codes = {"generation": generation, "fusion": fusion, "link": np.full(n, LINKS.index(link) if link in LINKS else 0, dtype=np.int64)}
-    return Terms(columns, codes)
+    return Terms(columns, codes, tuple(used))
 
 
 #: Rated watts and 16-bit dense peak (TFLOP/s) of the part that a generation was calibrated on.

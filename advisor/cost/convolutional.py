@@ -165,7 +165,7 @@ def price_convolutional(model: Model, workload: Workload, platform: Platform, pl
             parts[name][rows] = seconds
         flops[rows], peak[rows] = 3.0 * terms.flops * micro[rows], curves.peak(precision)
         evidence: Evidence = stack.evidence if curves.local is None else curves.local.evidence
-        known.add(rows, evidence, () if curves.local is None else curves.local.measurements)
+        known.add(rows, evidence, curves.measurements)
         spread[rows] = step_sigma(calibration, evidence)
     time = sum(parts.values(), start=np.zeros(n))
     samples = batch * micro * plans.ints("dp")

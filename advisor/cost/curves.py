@@ -25,7 +25,8 @@ from advisor.cost.kernels import launch as _launch
 from advisor.cost.kernels import stream as _stream
 from advisor.cost.kernels.generation import fitted, generation_of
 from advisor.cost.local import LocalCurves, convolution_ratio, local_curves
-from advisor.hardware.platform import Evidence, NetworkTier, Platform
+from advisor.cost.measured_rates import moved_by
+from advisor.hardware.platform import Evidence, KernelPoint, NetworkTier, Platform
 
 Floats = npt.NDArray[np.float64]
 ArrayLike = Any
@@ -73,6 +74,8 @@ class DeviceCurves:
     """Curves through this machine's own measurements, which then answer in place of the formulas; None for a what-if."""
     evidence: Evidence
     peer_to_peer: bool = True
+    measurements: tuple[str, ...] = ()
+    """Measurements of this machine or product that the curves rest on."""
     notes: tuple[str, ...] = field(default=())
 
     def peak(self, dtype: str) -> float:
@@ -120,7 +123,7 @@ def curves_for(
     if local is not None:
         evidence = local.evidence
         notes.extend(local.notes)
-    return DeviceCurves(
+    curves = DeviceCurves(
         local=local,
         name=sheet.id,
         generation=generation,
@@ -136,8 +139,20 @@ def curves_for(
         conv=_convolution(calibration, generation, framework, execution, platform.is_cpu),
         evidence=evidence,
         peer_to_peer=sheet.peer_to_peer,
+        measurements=() if local is None else local.measurements,
         notes=tuple(notes),
     )
+    return curves if platform.is_cpu or not platform.points else _as_measured(curves, platform.points)
+
+
+def _as_measured(curves: DeviceCurves, points: Sequence[KernelPoint]) -> DeviceCurves:
+    """Return the curves of a product moved by what was measured on it."""
+
+    def seconds(m: float, n: float, k: float, dtype: str) -> float:
+        return float(gemm_seconds(curves, m, n, k, dtype))
+
+    moved = moved_by(points, curves.gemm, seconds, curves.peaks_flops_per_s.get)
+    return replace(curves, gemm=moved.gemm, measurements=moved.measurements)
 
 
 def _convolution(calibration: Calibration, generation: str, framework: str, execution: str, is_cpu: bool) -> _conv.ConvParameters:

@@ -83,7 +83,7 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
             flops[rows], spread[rows] = terms.flops[back], _sigma(calibration, evidence, curves, numbers)
         for name, column in seconds.items():
             parts[name][rows] = column[back]
-        known.add(rows, evidence, () if curves.local is None else curves.local.measurements, curves.notes)
+        known.add(rows, evidence, curves.measurements, curves.notes)
     # No published row shares experts over devices.
     shared = np.flatnonzero(plans.ints("ep") > 1)
     for row in shared.tolist():

@@ -72,7 +72,7 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
         memory_sigma_log=np.full(len(terms), calibration.sigma.get("memory", 0.1)),
         evidence=weakest(set(known)),
         row_evidence=known,
-        measurements=tuple(point.id for point in platform.points),
+        measurements=terms.measurements,
     )
 
 

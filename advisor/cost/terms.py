@@ -28,6 +28,8 @@ class Terms:
 
     columns: dict[str, Floats]
     codes: dict[str, npt.NDArray[np.int64]]
+    measurements: tuple[str, ...] = ()
+    """Measurements that the kernels' seconds rest on."""
 
     def __getattr__(self, name: str) -> Floats:
         try:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import UsageError
-from advisor.usecases.product_rates import with_product_rates
 from advisor.usecases.question import Question
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ def rank_question(question: Question, calibration: Calibration) -> Ranking:
             "`advisor probe` shows what is installed" if question.hardware.local else None,
             code="NO-FRAMEWORK",
         )
-    platform, moved, used = with_product_rates(question.platform, calibration)
-    ranking = rank(question.model, question.workload, platform, moved, fixed)
-    if used:
-        ranking = replace(ranking, priced=replace(ranking.priced, measurements=tuple(dict.fromkeys((*ranking.priced.measurements, *used)))))
+    ranking = rank(question.model, question.workload, question.platform, calibration, fixed)
     if not len(ranking.plans):
         possible = fixed and bool(len(enumerate_plans(context)))
         rules = broken_rules(question, fixed, calibration) if possible else ""
