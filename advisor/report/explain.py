@@ -24,5 +24,9 @@ def render_explanation(document: dict[str, Any]) -> None:
     print_parts(out, "memory", estimate["memory_parts_bytes"], format_bytes)
     if document["loses"]:
         out.print(f"  not the answer: {escape(document['loses'])}")
-    print_reasons(out, document["why"])
+    for line in document["counterfactuals"]:
+        out.print(f"  {'what if':<8} {escape(line)}")
+    if document["counterfactuals_reason"]:
+        out.print(f"  {'what if':<8} {escape(document['counterfactuals_reason'])}")
+    print_reasons(out, [reason for reason in document["why"] if reason["code"] != "COUNTERFACTUAL"])
     print_formulas(out, document["formulas"])

@@ -12,6 +12,7 @@ from advisor.search.records import Candidate, Nearest, Recommendation, Rejected,
 from advisor.search.verified import low_precision_mask
 from advisor.search.why import loses, reasons
 from advisor.units import format_bytes
+from advisor.usecases.better_hardware import better_hardware
 from advisor.usecases.nearby import nearby
 from advisor.usecases.question import Question
 from advisor.usecases.verdict import excess, only_offload, verdict
@@ -42,7 +43,7 @@ def build_answer(
         details["exhaustive_agrees"] = best == (int(ranking.order[0]) if len(ranking.order) else None)
         if best is not None:
             details["exhaustive_best_over_answer"] = float(ranking.score[ranking.feasible].min() / ranking.score[best])
-    candidates = _candidates(question, ranking, best, top or ALTERNATIVES) if best is not None else []
+    candidates = _candidates(question, ranking, calibration, best, top or ALTERNATIVES) if best is not None else []
     rejected = _rejected(question, ranking)
     nearest = _nearest(question, ranking, calibration, best)
     info = SearchInfo(
@@ -93,7 +94,7 @@ def _study_rows(ranking: Ranking) -> list[int]:
     return list(dict.fromkeys(rows))
 
 
-def _candidates(question: Question, ranking: Ranking, best: int, count: int) -> list[Candidate]:
+def _candidates(question: Question, ranking: Ranking, calibration: Calibration, best: int, count: int) -> list[Candidate]:
     """Return the answer and its runners-up: the best of every kind a reader compares first, then the next that look different."""
     from advisor.search.advice import Case
 
@@ -121,7 +122,7 @@ def _candidates(question: Question, ranking: Ranking, best: int, count: int) -> 
     case = Case(
         model=question.model, workload=question.workload, platform=question.platform, plan=made[0].plan, estimate=first, ranking=ranking
     )
-    why = (*reasons(case, made[1:]), *nearby(question, made[0].plan))
+    why = (*reasons(case, made[1:]), *better_hardware(question, made[0].plan, calibration), *nearby(question, made[0].plan))
     made[0] = replace(made[0], why=why)
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.errors import UsageError
+from advisor.usecases.better_hardware import stored_better_hardware
 
 
 def explain(plan_id: str, database_url: str) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def explain(plan_id: str, database_url: str) -> dict[str, Any]:
     if stored is None:
         raise UsageError(f"no stored answer has the plan {plan_id!r}", "`advisor recommend` prints the ids it stores", code="UNKNOWN-PLAN")
     document = stored["recommendation"]["document"]
+    lines, unknown = stored_better_hardware(document, stored["plan"])
     return {
         "schema_version": 1,
         "plan_id": stored["plan_id"],
@@ -33,6 +35,8 @@ def explain(plan_id: str, database_url: str) -> dict[str, Any]:
         "estimate": stored["estimate"],
         "why": stored.get("why") or [],
         "loses": stored.get("loses"),
+        "counterfactuals": lines,
+        "counterfactuals_reason": unknown,
         "formulas": formulas(document, stored["plan"], stored["estimate"]),
     }
 

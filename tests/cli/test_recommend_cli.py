@@ -28,7 +28,16 @@ def test_recommend_prints_one_json_document_and_explain_finds_its_plan(capsys: p
     assert explained["plan"] == document["recommendation"]["plan"]
     assert any("206" in f["numbers"] or "205" in f["numbers"] for f in explained["formulas"])
     assert run(["explain", plan_id]) == 0
-    assert "The arithmetic" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "The arithmetic" in out
+    assert "what if" in out
+    told = {r["code"]: r for r in document["recommendation"]["why"]}["COUNTERFACTUAL"]
+    assert explained["counterfactuals"] == told["detail"]["lines"]
+    assert explained["counterfactuals"][0].startswith("with twice the FLOP/s: -")
+    assert explained["counterfactuals_reason"] is None
+    other = document["alternatives"][0]["plan_id"]
+    assert run(["explain", other, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counterfactuals"]
 
 
 def test_recommend_for_people_puts_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
