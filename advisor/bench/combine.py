@@ -53,11 +53,11 @@ def later_run(values: Sequence[float], drift: float) -> tuple[float, float, floa
     return middle, middle * math.exp(-reach), middle * math.exp(reach)
 
 
-def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
+def combine(rounds: Sequence[Mapping[str, Any]], device_id: str, driver: str | None = None) -> Measurement:
     """Return one Measurement from what each round reported of one case.
 
     A wrong result in any round is a wrong result. Otherwise the rounds that measured count, those with clean samples before those
-    without; contended only if all of them were.
+    without; contended only if all of them were. ``driver`` is the device's, recorded with the conditions.
     """
     good = [line for line in rounds if line["status"] == "ok"] or [line for line in rounds if line["status"] == "contended"]
     wrong = [line for line in rounds if line["status"] == "wrong_result"]
@@ -86,7 +86,7 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str) -> Measurement:
         seconds=spent,
         max_error=max((float(line["max_error"]) for line in good if line["max_error"] is not None), default=None),
         **_samples(rounds),
-        conditions={**details[-1], **_over_rounds(good, details), **_rests_on(rounds, good)},
+        conditions={**details[-1], **_over_rounds(good, details), **_rests_on(rounds, good), "driver": driver},
     )
 
 

@@ -16,7 +16,8 @@ FULL_S = 300.0
 class BenchSpec:
     """What to measure. None means: all that is there.
 
-    ``device`` is the framework's own name (``cpu``, ``cuda:0``), ``device_id`` the id of the probe that measurements carry.
+    ``device`` is the framework's own name (``cpu``, ``cuda:0``), ``device_id`` the id of the probe that measurements carry,
+    ``driver`` the version of its driver.
     ``shapes`` are (m, n, k) for GEMM; ``networks`` descriptions for the model benchmark. ``interpreters`` maps a backend to the python of
     the environment it lives in, where that is not ours.
     """
@@ -26,6 +27,7 @@ class BenchSpec:
     dtypes: tuple[str, ...] | None = None
     device: str = "cpu"
     device_id: str = "cpu0"
+    driver: str | None = None
     threads: int | None = None
     shapes: tuple[tuple[int, int, int], ...] | None = None
     networks: tuple[Mapping[str, Any], ...] | None = None

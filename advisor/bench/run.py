@@ -66,7 +66,7 @@ def run_bench(spec: BenchSpec, on_measurement: OnMeasurement | None = None, on_p
         for case in job.request.cases:
             key = (id(job), job.key(case))
             if key not in out and job.lines.get(key[1]):
-                out[key] = combine(job.lines[key[1]], spec.device_id)
+                out[key] = combine(job.lines[key[1]], spec.device_id, spec.driver)
                 if on_measurement is not None:
                     on_measurement(out[key])
 

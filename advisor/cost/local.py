@@ -134,9 +134,10 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
     """
     spec = descriptor(name)
     backend = spec.bench_backend if spec is not None and spec.bench_backend else name
-    mine = [p for p in platform.points if p.backend == backend]
+    mine = _freshest([p for p in platform.points if p.backend == backend])
+    stale = dict.fromkeys(p.stale for p in mine if p.stale is not None)
     share = (min(threads, platform.threads) / max(platform.threads, 1)) ** _THREAD_POWER
-    stream = _stream_points([p for p in platform.points if p.kind == "bandwidth" and p.backend == backend], threads)
+    stream = _stream_points([p for p in mine if p.kind == "bandwidth"], threads)
     reached = stream[1][-1] if len(stream[1]) else bandwidth * min(1.0, 2.0 * share)
     peak = peaks.get("fp32", peaks.get("fp32_vector", max(peaks.values())))
     rates: dict[str, float] = {"fp32": peak * share * _PRIOR_EFFICIENCY}
@@ -163,10 +164,22 @@ def local_curves(platform: Platform, name: str, threads: int, peaks: Mapping[str
         attention_points=attentions,
         slowdown=slowdown,
         borrowed=borrowed,
-        evidence="measured" if gemms else "spec",
+        evidence="spec" if not gemms else "calibrated" if stale else "measured",
         measurements=tuple(dict.fromkeys(used)),
-        notes=() if gemms else (f"{name}: no kernel of it was measured on this machine; `advisor bench --quick` would",),
+        notes=_notes(name, bool(gemms), [reason for reason in stale if reason is not None]),
     )
+
+
+def _freshest(points: Sequence[KernelPoint]) -> list[KernelPoint]:
+    """Return the points without the stale ones of every kind and dtype that was measured again since."""
+    fresh = {(p.kind, p.dtype) for p in points if p.stale is None}
+    return [p for p in points if p.stale is None or (p.kind, p.dtype) not in fresh]
+
+
+def _notes(name: str, known: bool, stale: Sequence[str]) -> tuple[str, ...]:
+    if not known:
+        return (f"{name}: no kernel of it was measured on this machine; `advisor bench --quick` would",)
+    return tuple(f"{name}: {reason}; `advisor bench --quick` measures again" for reason in stale)
 
 
 def convolution_ratio(name: str, execution: str) -> float | None:

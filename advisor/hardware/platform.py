@@ -39,6 +39,8 @@ class KernelPoint:
     threads: int
     shape: dict[str, float]
     rate: float
+    stale: str | None = None
+    """Why it is no longer a measurement of this machine as it is: another driver, another version of the framework."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,7 @@ def bench(
         dtypes=_dtypes(dtypes),
         device=framework_device,
         device_id=device_id,
+        driver=next((d.details.get("driver_version") for d in machine.devices if d.id == device_id), None),
         threads=_threads(machine),
         shapes=_shapes(shapes, quick),
         networks=None if networks is None else tuple(networks),

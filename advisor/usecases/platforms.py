@@ -119,7 +119,7 @@ def local_hardware(database_url: str | None = None) -> ResolvedHardware:
     machine = probe(save=False)
     platform = local_platform(machine, ())
     device = next((d.id for d in machine.devices if _is_main(d.target, platform)), None)
-    points = _machine_points(machine.fingerprint, device, database_url) if device else ()
+    points = _machine_points(machine, device, database_url) if device else ()
     platform = replace(local_platform(machine, points), points=points, frameworks=usable_frameworks(machine, platform.profile.target))
     notes: tuple[str, ...] = ()
     if not points:
@@ -155,10 +155,10 @@ def stored_points(profile: HardwareProfile, database_url: str | None) -> tuple[K
     return _from_store(database_url, lambda store: product_points(store, profile.id))
 
 
-def _machine_points(fingerprint: str, device: str, database_url: str | None) -> tuple[KernelPoint, ...]:
-    from advisor.usecases.points import machine_points
+def _machine_points(machine: Machine, device: str, database_url: str | None) -> tuple[KernelPoint, ...]:
+    from advisor.usecases.points import machine_points, now_of
 
-    return _from_store(database_url, lambda store: machine_points(store, fingerprint, device))
+    return _from_store(database_url, lambda store: machine_points(store, machine.fingerprint, device, now_of(machine, device)))
 
 
 def _from_store(database_url: str | None, ask: Any) -> tuple[KernelPoint, ...]:
