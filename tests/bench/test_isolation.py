@@ -29,6 +29,10 @@ ENDS = {
     107: ("failed", "ZeroDivisionError"),
     108: ("failed", "exit status 7"),
     109: ("unsupported", "109 rows"),
+    110: ("timeout", "deadline"),
+    111: ("failed", "memory"),
+    112: ("failed", "SIGSEGV"),
+    113: ("wrong_result", "relative error"),
 }
 
 
@@ -41,7 +45,7 @@ def test_each_bad_end_has_its_status_and_the_rest_goes_on():
     options = {"max_samples": 3, "case_limit_s": 3.0}
     request = Request(backend=TOY, device="cpu", threads=1, cases=tuple(cases), budget_s=60.0, options=options)
     seen = []
-    rows = run_round(request, on_result=lambda index, row: seen.append(index))
+    rows = run_round(request, on_result=lambda index, row: seen.append(index), memory_limit_bytes=1 << 30)
     assert seen == list(range(len(cases)))
     for case, row in zip(cases, rows, strict=True):
         assert row["params"]["m"] == case.params["m"]
@@ -51,6 +55,36 @@ def test_each_bad_end_has_its_status_and_the_rest_goes_on():
             assert row["value"] is None
         else:
             assert row["status"] in ("ok", "contended"), row
+
+
+def test_a_backend_that_hangs_while_it_opens_is_a_timeout(tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text(Path(TOY).read_text().replace("        pass\n", "        time.sleep(1000)\n", 1))
+    request = Request(backend=str(slow), device="cpu", threads=1, cases=(gemm(8), gemm(9)), budget_s=5.0, options={"open_limit_s": 2.0})
+    rows = run_round(request)
+    assert [row["status"] for row in rows] == ["timeout"] * 2, rows
+
+
+def test_what_a_case_leaves_running_ends_with_its_round(tmp_path):
+    forking = tmp_path / "forking.py"
+    mark = tmp_path / "pid"
+    child = f"import subprocess; open({str(mark)!r}, 'w').write(str(subprocess.Popen(['sleep', '1000']).pid))"
+    forking.write_text(Path(TOY).read_text().replace("        pass\n", f"        {child}\n", 1))
+    (row,) = run_round(Request(backend=str(forking), device="cpu", threads=1, cases=(gemm(8),), budget_s=5.0, options={"max_samples": 3}))
+    assert row["status"] in ("ok", "contended"), row
+    deadline = time.monotonic() + 10
+    while alive(int(mark.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(int(mark.read_text()))
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs; one that nobody has waited for yet does not."""
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_backend_that_does_not_open_fails_once_for_all(tmp_path):

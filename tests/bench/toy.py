@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from typing import Any
@@ -9,6 +10,13 @@ from typing import Any
 import numpy as np
 
 from microbench.plugin import Backend, Kernel, Unsupported
+
+
+def eat_memory() -> None:
+    """Take memory and touch it, step by step, as a leak does."""
+    kept = []
+    while True:
+        kept.append(np.ones(1 << 24, np.uint8))
 
 
 class Session:
@@ -30,6 +38,11 @@ class Session:
             106: lambda: bytearray(1 << 46),
             107: lambda: 1 // 0,
             108: lambda: os._exit(7),
+            # A loop in C that holds the interpreter: no Python code of ours runs any more, no signal handler either.
+            110: lambda: ctypes.PyDLL(None).sleep(1000),
+            111: eat_memory,
+            112: lambda: ctypes.string_at(0),
+            113: lambda: np.copyto(out, (a @ b)[::-1]),
         }
         if case.params["m"] == 109:
             raise Unsupported("no product with 109 rows")
