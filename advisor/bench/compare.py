@@ -67,7 +67,7 @@ def _compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> Comparison:
     verdict: Verdict = "same"
     if low > 1 and ratio >= 1 + LEAST_GAP:
         verdict = "faster"
-    elif high < 1 and ratio <= 1 - LEAST_GAP:
+    elif high < 1 and 1 / ratio >= 1 + LEAST_GAP:
         verdict = "slower"
     return Comparison(
         benchmark=a["benchmark"],
