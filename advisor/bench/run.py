@@ -19,6 +19,7 @@ from microbench.protocol import Case, Measurement, Request
 START_WEIGHT = 4.0
 #: The first round finds out what is slow and compiles: it gets this much more of the time than a later one.
 FIRST_ROUND_WEIGHT = 1.5
+LEAST_CHILD_S = 2.0
 OUT_OF_TIME = "the time budget ended before its turn"
 
 OnMeasurement = Callable[[Measurement], None]
@@ -26,7 +27,7 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class _Job:
+class Job:
     """One backend with one thread setting: its cases, and what each round reported of them."""
 
     request: Request
@@ -52,6 +53,10 @@ class _Job:
         return FIRST_ROUND_WEIGHT * (START_WEIGHT + len(self.request.cases)) if first else START_WEIGHT + len(self.pending())
 
 
+#: Runs the cases of a job within a number of seconds, in a round, and adds what came of them to ``job.lines``.
+RunOne = Callable[[BenchSpec, Job, list[Case], float, int], None]
+
+
 def run_bench(spec: BenchSpec, on_measurement: OnMeasurement | None = None, on_progress: OnProgress | None = None) -> list[Measurement]:
     """Measure and return a Measurement for every case, in order of backends and cases.
 
@@ -59,10 +64,10 @@ def run_bench(spec: BenchSpec, on_measurement: OnMeasurement | None = None, on_p
     any runs again, in an order drawn anew each round (``spec.seed``), so that drift of the machine hits them alike. An interrupt
     ends the run; what was measured so far is combined and reported before it goes on up.
     """
-    jobs = [_Job(request) for request in plan(spec.plan_document())]
+    jobs = [Job(request) for request in plan(spec.plan_document())]
     out: dict[tuple[int, str], Measurement] = {}
 
-    def finish(job: _Job) -> None:
+    def finish(job: Job) -> None:
         for case in job.request.cases:
             key = (id(job), job.key(case))
             if key not in out and job.lines.get(key[1]):
@@ -71,16 +76,28 @@ def run_bench(spec: BenchSpec, on_measurement: OnMeasurement | None = None, on_p
                     on_measurement(out[key])
 
     try:
-        _rounds(spec, jobs, finish, on_progress)
+        run_rounds(spec, jobs, finish, on_progress, _run_one)
     finally:
         for job in jobs:
             finish(job)
     return [out[id(job), job.key(case)] for job in jobs for case in job.request.cases if (id(job), job.key(case)) in out]
 
 
-def _rounds(spec: BenchSpec, jobs: list[_Job], finish: Callable[[_Job], None], on_progress: OnProgress | None) -> None:
+def run_rounds(
+    spec: BenchSpec,
+    jobs: list[Job],
+    finish: Callable[[Job], None],
+    on_progress: OnProgress | None,
+    run_one: RunOne,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run every job once in each round by ``run_one``, dealing out what is left of ``spec.total_s`` by the jobs' weights.
+
+    A child that took longer than its share is paid for by all that come after it. In the first round each has LEAST_CHILD_S at
+    least, so that no backend goes without a word; later rounds end with the budget. ``now`` is the clock.
+    """
     rng = random.Random(spec.seed)  # noqa: S311 - an order, not a secret
-    end = time.monotonic() + spec.total_s
+    end = now() + spec.total_s
     total = spec.round_count * len(jobs)
     done = 0
     for number in range(spec.round_count):
@@ -88,7 +105,7 @@ def _rounds(spec: BenchSpec, jobs: list[_Job], finish: Callable[[_Job], None], o
         rng.shuffle(order)
         for position, job in enumerate(order):
             cases = job.pending()
-            left = end - time.monotonic()
+            left = end - now()
             if on_progress is not None:
                 label = f"{job.request.backend}, {job.request.threads} thread{'s' * (job.request.threads > 1)}, round {number + 1}"
                 on_progress(Progress(label=label, done=done, total=total, seconds_left=max(0.0, left)))
@@ -98,13 +115,12 @@ def _rounds(spec: BenchSpec, jobs: list[_Job], finish: Callable[[_Job], None], o
                 waiting = sum(j.weight(number == 0) for j in order[position + 1 :])
                 later = sum(j.weight(False) for j in jobs) * (spec.round_count - 1 - number)
                 own = job.weight(number == 0)
-                budget = max(2.0, left * own / (own + waiting + later))
-                _run_one(spec, job, cases, budget, number)
+                run_one(spec, job, cases, max(LEAST_CHILD_S, left * own / (own + waiting + later)), number)
             if last:
                 finish(job)
 
 
-def _run_one(spec: BenchSpec, job: _Job, cases: list[Case], budget_s: float, number: int) -> None:
+def _run_one(spec: BenchSpec, job: Job, cases: list[Case], budget_s: float, number: int) -> None:
     # A seed of its own for each round: the check sees fresh inputs each time.
     request = replace(job.request, cases=tuple(cases), budget_s=budget_s, seed=(spec.seed or 0) * 1000 + number)
 
