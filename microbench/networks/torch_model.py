@@ -156,14 +156,20 @@ class ResNet(nn.Module):
         return self.classifier(self.blocks(x).mean((2, 3)))
 
 
+def network(inputs: Mapping[str, Any], *, train: bool = False) -> nn.Module:
+    """Return the described network with its weights, in float32 on the CPU."""
+    net, weights = inputs["network"], inputs["weights"]
+    return ResNet(net, weights) if net["kind"] == "resnet" else Transformer(net, weights, train or net["head"] == "lm")
+
+
 def build(session: Any, case: Case, inputs: Mapping[str, Any]) -> Kernel:
     """Make the network ready in the execution, precision and quantization that ``case`` asks for."""
     if case.dtype not in TYPES:
         raise Unsupported(f"torch has no {case.dtype} networks here")
     start = time.perf_counter()
-    net, weights = inputs["network"], inputs["weights"]
+    net = inputs["network"]
     train = case.params.get("mode") == "train"
-    model: nn.Module = ResNet(net, weights) if net["kind"] == "resnet" else Transformer(net, weights, train or net["head"] == "lm")
+    model = network(inputs, train=train)
     x = torch.from_numpy(inputs["images" if net["kind"] == "resnet" else "tokens"]).to(session.device)
     if train:
         return _train(session, case, model.to(session.device), x, torch.from_numpy(inputs["targets"]).to(session.device), start)
