@@ -171,7 +171,7 @@ def _global_batch(row: Row) -> int | None:
 def _share_of_peak(model: Model, seq: int, batch: int, platform: Platform, plan: Plan, time: float) -> float:
     """Return the least arithmetic of a step over what the data sheet allows in its time; 0 where the sheet does not state the peak."""
     peak = platform.profile.dense_tflops.get(plan.precision)
-    least = step_flops(model, seq, plan.adapter != "none") * batch
+    least = step_flops(model, seq, plan.adapter != "none", causal=True, recompute=plan.recompute == "full") * batch
     return 0.0 if not peak else least / (peak * 1e12 * platform.devices * time)
 
 

@@ -44,6 +44,9 @@ SEQUENCE_PARALLEL = frozenset({"jax", "megatron-tuned", "torchtitan", "nanotron"
 #: Sequence length of the recipes a table refers to without printing it: torchtitan ``train_configs/llama3_*.toml`` (8192);
 #: nanotron's benchmark of "The Ultra-Scale Playbook" (256 sequences of 4096 tokens, about 1M tokens a batch).
 RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
+#: Recomputation of the recipes a table refers to without printing it: torchtitan ``train_configs/llama3_*.toml``; torchtune
+#: ``recipes/configs/llama3_1/8B_full_single_device.yaml`` and ``8B_lora_single_device.yaml`` (``enable_activation_checkpointing: True``).
+RECIPE_RECOMPUTE: Mapping[str, str] = {"torchtitan": "selective", "torchtune": "full"}
 #: Frameworks whose published runs with a blank precision use 8 bits where the device has them (vendors' tuned configurations).
 TUNED = frozenset({"megatron-tuned"})
 _NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
@@ -120,8 +123,8 @@ def sharding_of(text: str, framework: str) -> Sharding:
 
 
 def recompute_of(text: str, framework: str) -> str:
-    """Return none, selective or full; a blank column means the framework's recipes: selective in torchtitan, else none."""
-    lower = text.lower() or ("selective" if framework == "torchtitan" else "")
+    """Return none, selective or full; a blank column means the framework's recipes (``RECIPE_RECOMPUTE``), else none."""
+    lower = text.lower() or RECIPE_RECOMPUTE.get(framework, "")
     if "full" in lower:
         return "full"
     return "selective" if "selective" in lower or "minimal" in lower else "none"

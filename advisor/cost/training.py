@@ -98,12 +98,14 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
     again = t.recompute_full * forward + t.recompute_selective * (core + t.selective_products * kernel["gemm_forward"])
     tensor_f, tensor_b = _tensor(t, k, kernel, comm)
     context_f, context_b = _context(t, k, kernel, comm)
-    gather_f, gather_b = _gathers(t, k, forward, backward + again, comm)
+    offload_f, offload_b = offload.exposed(t, forward, backward + again)
+    # While a pass waits for the host link, the network may work: both hide behind the same seconds.
+    forward_work, backward_work = forward + offload_f, backward + again + offload_b
+    gather_f, gather_b = _gathers(t, k, forward_work, backward_work, comm)
     imbalance = np.where(t.ep > 1, k["expert_imbalance"] - 1.0, 0.0)
     routed = comm("expert") * (1.0 - t.overlap_expert)
     expert_f = routed + imbalance * kernel["expert_forward"]
     expert_b = routed * (1.0 + t.recompute_full) + imbalance * kernel["expert_backward"]
-    offload_f, offload_b = offload.exposed(t, forward, backward + again)
     return {
         "gemm": kernel["gemm_forward"] + kernel["gemm_backward"],
         "attention": kernel["attention_forward"] + kernel["attention_backward"],
@@ -117,10 +119,10 @@ def _micro_batch(t: Terms, k: Calibration, kernel: dict[str, Floats], comm: _Net
         "edges": kernel["edges_forward"] + kernel["edges_backward"],
         "edges_forward": kernel["edges_forward"],
         "edges_backward": kernel["edges_backward"],
-        "forward_work": forward,
-        "backward_work": backward + again,
-        "forward_pass": forward + tensor_f + context_f + expert_f + gather_f + offload_f,
-        "backward_pass": backward + again + tensor_b + context_b + expert_b + gather_b + offload_b,
+        "forward_work": forward_work,
+        "backward_work": backward_work,
+        "forward_pass": forward_work + tensor_f + context_f + expert_f + gather_f,
+        "backward_pass": backward_work + tensor_b + context_b + expert_b + gather_b,
     }
 
 

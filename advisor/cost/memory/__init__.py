@@ -82,6 +82,6 @@ def _stage(t: Terms, k: Calibration, *, first: bool) -> dict[str, Floats]:
     buckets = np.where((t.dp > 1) & (t.bucket_bytes > 0), np.minimum(t.bucket_bytes, 4.0 * params), k["memory.buffers"] * params)
     # Fully sharded training keeps one bucket of gradients in 16 bits where the framework fixes its size (DeepSpeed), else none.
     one = np.where(t.dp > 1, np.minimum(0.5 * t.bucket_bytes, t.weight_bytes * params), 0.0)
-    parts["communication_buffers"] = np.where(t.sharded_weights > 0, one, buckets)
+    parts["communication_buffers"] = np.where((t.sharded_weights > 0) & (t.shard_degree > 1), one, buckets)
     parts["workspace"] = np.full(len(t), k["memory.workspace_bytes"])
     return parts

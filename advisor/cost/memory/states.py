@@ -25,11 +25,12 @@ def states(t: Terms, params: Floats) -> dict[str, Floats]:
     gradient = (
         np.where(t.full_precision > 0, 4.0, t.gradient_bytes) * trained / np.where((t.sharded_gradients > 0) & (kept == 0), shard, 1.0)
     )
-    # Gradients that are sharded are freed as they are reduced: no whole 16-bit copy stays beside the sums, and none at all where the
-    # sums live on the host (DeepSpeed, runtime/zero/stage3.py: partition_grads; PyTorch FSDP with CPUOffload).
+    # Gradients that are sharded are freed as they are reduced: no whole 16-bit copy stays beside the sums. Where the optimizer lives on
+    # the host the sums a rank owns do too (DeepSpeed, runtime/zero/stage3.py: partition_grads; PyTorch FSDP with CPUOffload).
     freed = (t.sharded_gradients > 0) & (kept == 0)
-    gradient = gradient * np.where(freed & (t.offload_optimizer > 0), 0.0, 1.0)
-    gradient = gradient + np.where(freed, 0.0, t.working_gradient_bytes) * trained
+    owned = np.where(freed, 1.0, 1.0 / np.where(t.sharded_states > 0, shard, 1.0))
+    gradient = gradient * (1.0 - t.offload_optimizer * owned)
+    gradient = gradient + np.where(freed & (shard > 1), 0.0, t.working_gradient_bytes) * trained
     master = np.where(t.full_precision > 0, 0.0, t.master_bytes)
     moments = np.where(t.optimizer_8bit > 0, 2.0, 8.0)
     optimizer = (master + moments) * trained / np.where(t.sharded_states > 0, shard, 1.0)
