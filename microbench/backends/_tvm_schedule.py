@@ -1,0 +1,110 @@
+"""Schedules for a CPU, one rule for each shape of loop nest: TVM's own default leaves every loop serial and scalar.
+
+Contractions (matrix products, convolutions) are tiled in registers: a few rows times some vectors of accumulators, the reduction inside,
+the tiles shared among threads. Nothing is tuned: what a search over schedules would find is not measured here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+from tvm import s_tir
+from tvm.relax.backend.cpu_generic import pipeline as cpu_generic
+from tvm.s_tir import dlight
+
+#: By the instructions of the CPU: 32-bit lanes of a vector and vectors that may hold accumulators, leaving room for operands.
+WIDTHS = (("avx512f", 16, 24), ("avx2", 8, 12))
+OTHER = (4, 16)
+
+
+def native_target(threads: int) -> Any:
+    """Return the target that is this machine."""
+    cpu = tvm.target.codegen.llvm_get_system_cpu()
+    return tvm.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": threads})
+
+
+def compiled(module: Any, target: Any) -> Any:
+    """Return the executable of a relax module: legalised, fused, scheduled, lowered."""
+    passes = [
+        *cpu_generic.library_dispatch_passes(target),
+        *cpu_generic.legalize_passes(target),
+        dlight.ApplyDefaultSchedule(CpuRule(target)),
+        *cpu_generic.dataflow_lower_passes(target),
+        *cpu_generic.finalize_passes(target),
+    ]
+    with target:
+        return tvm.compile(module, target=target, relax_pipeline=tvm.transform.Sequential(passes))
+
+
+class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
+    """The schedule of one fused function; a function that resists keeps TVM's default."""
+
+    def __init__(self, target: Any) -> None:
+        features = tvm.target.codegen.llvm_cpu_has_features
+        with target:
+            self.lanes, self.registers = next(((lanes, regs) for name, lanes, regs in WIDTHS if features(name)), OTHER)
+
+    def apply(self, func: Any, target: Any, tunable: bool) -> Any:
+        """Return the schedule, or None."""
+        schedule = s_tir.Schedule(func)
+        try:
+            blocks = dlight.normalize_prim_func(schedule)
+            if blocks is None:
+                return None
+            for block in dlight.try_inline_contiguous_spatial(schedule, blocks):
+                self._block(schedule, block)
+        except s_tir.ScheduleError:
+            return None
+        return schedule
+
+    def _block(self, schedule: Any, block: Any) -> None:
+        kinds, loops = block.dom_kind(), schedule.get_loops(block.block_rv)
+        extents = [int(item.dom) for item in block.iters]
+        spatial = [i for i, kind in enumerate(kinds) if kind == "S"]
+        reduced = [i for i, kind in enumerate(kinds) if kind == "R"]
+        if len(loops) != len(kinds) or not loops or len(spatial) + len(reduced) != len(kinds):
+            return
+        if not reduced:
+            self._elementwise(schedule, loops, math.prod(extents))
+        elif len(spatial) >= 2 and math.prod(extents[i] for i in reduced) >= self.lanes:
+            # Of a convolution (several reduced axes; batch, channels, height, width) the channels share the loads of a row.
+            row = spatial[1] if len(reduced) > 1 and len(spatial) == 4 else spatial[-2]
+            self._contraction(schedule, block.block_rv, loops, extents, spatial, reduced, row)
+        elif spatial:
+            schedule.parallel(schedule.fuse(*(loops[i] for i in spatial)))
+
+    def _elementwise(self, schedule: Any, loops: Any, count: int) -> None:
+        width = _divisor(count, self.lanes)
+        outer, inner = schedule.split(schedule.fuse(*loops), [None, width])
+        schedule.vectorize(inner)
+        schedule.parallel(outer)
+
+    def _contraction(self, schedule: Any, block: Any, loops: Any, extents: Any, spatial: Any, reduced: Any, row: int) -> None:
+        column = spatial[-1]
+        wide = 4 if extents[row] == 1 else 2
+        width = _divisor(extents[column], wide * self.lanes)
+        rows = _divisor(extents[row], max(1, self.registers // max(1, math.ceil(width / self.lanes))))
+        row_outer, row_inner = schedule.split(loops[row], [None, rows])
+        column_outer, column_inner = schedule.split(loops[column], [None, width])
+        others = [loops[i] for i in spatial if i not in (row, column)]
+        # Columns outside rows: a panel of the second operand stays in cache while the rows pass by.
+        schedule.reorder(*others, column_outer, row_outer, *(loops[i] for i in reduced), row_inner, column_inner)
+        tiles = schedule.fuse(*others, column_outer, row_outer)
+        kept = schedule.cache_write(block, 0, "local")
+        schedule.reverse_compute_at(kept, tiles)
+        copied = schedule.get_loops(kept)
+        schedule.vectorize(copied[-1])
+        schedule.vectorize(column_inner)
+        schedule.unroll(row_inner)
+        schedule.parallel(tiles)
+        schedule.decompose_reduction(block, loops[reduced[0]])
+
+
+def _divisor(extent: int, most: int) -> int:
+    """Return the largest divisor of ``extent`` that is not over ``most``."""
+    return next(size for size in range(min(extent, most), 0, -1) if extent % size == 0)
+
+
+__all__ = ["CpuRule", "compiled", "native_target"]
