@@ -19,11 +19,13 @@ from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsu
 from microbench.power import meter
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
-from microbench.timing import MAX_SAMPLES, Timing, TooSlow, time_kernel
+from microbench.timing import CONTENDED_S, MAX_SAMPLES, Timing, TooSlow, time_kernel
 
 Emit = Callable[[Measurement], None]
 #: A case is given this long at the least before it is taken to hang.
 HANG_S = 40.0
+#: Share of a child's budget that may go into waiting for others.
+PATIENCE = 0.2
 OUT_OF_TIME = "the time budget ended before its turn"
 
 
@@ -68,6 +70,8 @@ class _Round:
         self.problem: tuple[Any, Problem] | None = None
         self.throttles = conditions.clocks()["throttle_count"]
         self.meter = meter(request.device)
+        # Looking for clean samples on a crowded machine must not cost the cases behind it their turn.
+        self.patience = PATIENCE * request.budget_s
 
     def run(self, emit: Emit) -> None:
         """Measure all cases."""
@@ -107,16 +111,20 @@ class _Round:
             if kernel.poison is not None:
                 kernel.poison()
             self.meter.start()
+            budget, sampling = max(0.25 * share, share - (time.perf_counter() - begin)), time.perf_counter()
             timing = time_kernel(
                 kernel.run,
-                budget_s=max(0.25 * share, share - (time.perf_counter() - begin)),
+                budget_s=budget,
                 limit_s=limit,
                 threads=self.request.threads,
                 min_samples=4 if self.request.quick else 5,
                 max_samples=max(3, int(self.request.options.get("max_samples", MAX_SAMPLES))),
                 after_first=lambda: errors.append(problem.check(kernel.result())),
                 since=opened,
+                patience_s=min(CONTENDED_S, limit / 3, self.patience),
             )
+            if not timing.settled:
+                self.patience = max(0.0, self.patience - max(0.0, time.perf_counter() - sampling - budget))
         except Unsupported as error:
             return self._failed(case, "unsupported", str(error), begin)
         except WrongResult as error:
@@ -148,9 +156,7 @@ class _Round:
         detail = {**timing.conditions(), **self.meter.stop()}
         status, reason = "ok", None
         if timing.contended:
-            share = detail["foreign_share"]
-            used = "" if share is None else f" (they used {share:.0%} of the CPUs)"
-            status, reason = "contended", f"others left no time to measure it undisturbed{used}"
+            status, reason = "contended", "others used the CPUs; no time was left to measure it undisturbed"
         state = _state(case)
         if (state["throttle_count"] or 0) > (self.throttles or 0):
             status, reason = "throttled", "the CPU lowered its clock because of heat"

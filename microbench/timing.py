@@ -5,7 +5,8 @@ Every sample carries how much it was disturbed, so that the estimate can rest on
 A sample is *clean* when others used less than 3 % of the machine around it, or when this process's threads waited for a CPU less
 than 3 % of their time while others used less than 40 %. Either alone would mislead: worker threads of a framework queue on each
 other on an idle machine, and the tick of /proc/stat can blame us for what others did on an idle core; but short samples between
-two time slices never wait, however crowded the machine is. The estimate rests on the clean samples if there are three, else on
+two time slices never wait, however crowded the machine is. A sample is *quiet* by the first rule alone: a kernel bound by memory
+feels what others do on another core. The estimate rests on the quiet samples if there are three, else on the clean ones, else on
 the least disturbed third. A run is *contended* when fewer than three samples were clean, although sampling went on for up to three
 seconds to find them, and others used more than 40 % of the machine (median over the windows), or the least disturbed samples still
 were disturbed by more than 20 %; a combined measurement only when each of its rounds was.
@@ -31,7 +32,7 @@ CLEAN_WAIT_SHARE = 0.03
 CLEAN_FOREIGN_SHARE = 0.03
 CONTENDED_FOREIGN_SHARE = 0.40
 CONTENDED_DISTURBANCE = 0.20
-#: How long a crowded machine is waited for beyond the budget of a case.
+#: How long a crowded machine is waited for beyond the budget of a case, at most.
 CONTENDED_S = 3.0
 #: Windows over which foreign CPU time is read: ten ticks of /proc/stat.
 WINDOW_S = 0.1
@@ -54,11 +55,15 @@ class Sample:
     foreign_share: float | None = None
 
     @property
+    def quiet(self) -> bool:
+        """Tell whether others are known to have let the machine alone."""
+        return self.foreign_share is not None and self.foreign_share < CLEAN_FOREIGN_SHARE
+
+    @property
     def clean(self) -> bool:
         """Tell whether nothing is known to have disturbed it."""
-        foreign = self.foreign_share
-        if foreign is not None and (foreign < CLEAN_FOREIGN_SHARE or foreign > CONTENDED_FOREIGN_SHARE):
-            return foreign < CLEAN_FOREIGN_SHARE
+        if self.quiet or (self.foreign_share is not None and self.foreign_share > CONTENDED_FOREIGN_SHARE):
+            return self.quiet
         return self.wait_share is not None and self.wait_share < CLEAN_WAIT_SHARE
 
     @property
@@ -88,13 +93,16 @@ class Timing:
         return sum(s.clean for s in self.samples) >= min(CLEAN_SAMPLES, len(self.samples))
 
     def _used(self) -> list[Sample]:
+        quiet = [s for s in self.samples if s.quiet]
+        if len(quiet) >= CLEAN_SAMPLES:
+            return quiet
         if self.settled:
             return [s for s in self.samples if s.clean]
         keep = max(CLEAN_SAMPLES, len(self.samples) // 3)
         return sorted(self.samples, key=lambda s: s.disturbance)[:keep]
 
     def used(self) -> list[float]:
-        """Return the seconds the estimate rests on: the clean samples, or the least disturbed third where there are too few."""
+        """Return the seconds the estimate rests on: quiet samples, or clean ones, or the least disturbed third."""
         return [s.seconds for s in self._used()]
 
     @property
@@ -119,6 +127,7 @@ class Timing:
             "inner_loop": self.inner_loop,
             "converged": self.converged,
             "clean_samples": sum(s.clean for s in self.samples),
+            "quiet_samples": sum(s.quiet for s in self.samples),
             "used": "".join("1" if id(s) in used else "0" for s in self.samples),
             "wait_share": round(statistics.median(waits), 4) if waits else None,
             "foreign_share": round(statistics.median(self.window_foreign), 4) if self.window_foreign else None,
@@ -136,12 +145,13 @@ def time_kernel(
     max_samples: int = MAX_SAMPLES,
     after_first: Callable[[], None] | None = None,
     since: conditions.Reading | None = None,
+    patience_s: float = 0.0,
 ) -> Timing:
     """Time ``run``, which does one call and returns when it is done.
 
     ``budget_s`` is what sampling may take; a kernel too slow for ``min_samples`` samples in it gets at least three, provided
-    three more calls fit ``limit_s``, else TooSlow is raised. Where too few samples are clean, sampling goes on for up to a
-    third of ``limit_s`` or CONTENDED_S. ``max_samples`` of 3 is for a look without a warm-up. ``after_first`` runs after the first call,
+    three more calls fit ``limit_s``, else TooSlow is raised. Where too few samples are clean, sampling goes on for
+    ``patience_s`` more. ``max_samples`` of 3 is for a look without a warm-up. ``after_first`` runs after the first call,
     outside the timing: the place to check the result before time is spent on it. ``since`` is a reading from before the kernel was
     made ready: what held since then stands for windows too short to read.
     """
@@ -160,9 +170,8 @@ def time_kernel(
     if call * inner < budget_s / 8 and max_samples > 3:
         _warm_up(run, inner, 0.3 * budget_s)
     end = begin + budget_s
-    patience = max(end, begin + min(CONTENDED_S, limit_s / 3))
     timing = Timing([], first, inner, False)
-    _sample(run, timing, (end, patience), threads, (min_samples, max_samples), min_sample_s)
+    _sample(run, timing, (end, end + patience_s), threads, (min_samples, max_samples), min_sample_s)
     late = [sample for sample in timing.samples if sample.foreign_share is None]
     if late:
         # The last window was too short for the tick of /proc/stat: what held since the first call stands for it.

@@ -24,7 +24,7 @@ from microbench.protocol import Measurement
 #: kernels (see docs/how-to-add-a-backend.md); the prior weighs as much as six rounds.
 DRIFT = {"flops_per_s": 0.04, "bytes_per_s": 0.05, "seconds": 0.04, "samples_per_s": 0.04}
 PRIOR_ROUNDS = 6
-#: Where too few samples were clean, the estimate rests on disturbed ones and the prior is widened.
+#: Where too few samples were quiet, the estimate rests on disturbed ones and the prior is widened.
 DISTURBED = 2.0
 CLEAN_SAMPLES = 3
 
@@ -69,8 +69,8 @@ def combine(rounds: Sequence[Mapping[str, Any]], device_id: str, driver: str | N
     good = [line for line in good if ((line.get("conditions") or {}).get("clean_samples") or 0) >= CLEAN_SAMPLES] or good
     metric = str(good[0]["metric"])
     details = [dict(line.get("conditions") or {}) for line in good]
-    # Fewer clean samples than an estimate needs in every round: it rests on the least disturbed ones.
-    disturbed = all((detail.get("clean_samples") or 0) < CLEAN_SAMPLES for detail in details)
+    # Others were there in every round: an estimate on samples that did not wait for them still shares memory and caches with them.
+    disturbed = all((detail.get("quiet_samples", detail.get("clean_samples")) or 0) < CLEAN_SAMPLES for detail in details)
     value, low, high = later_run([float(line["value"]) for line in good], DRIFT[metric] * (DISTURBED if disturbed else 1.0))
     last = good[-1]
     run_low, run_high = (statistics.median(float(line[name]) for line in good) for name in ("run_low", "run_high"))
@@ -132,6 +132,7 @@ def _over_rounds(good: Sequence[Mapping[str, Any]], details: Sequence[Mapping[st
         "rounds": len(good),
         "round_values": [line["value"] for line in good],
         "clean_samples": sum(int(detail.get("clean_samples") or 0) for detail in details),
+        "quiet_samples": sum(int(detail.get("quiet_samples") or 0) for detail in details),
         "foreign_share": max(shares) if shares else None,
         "converged": all(detail.get("converged") for detail in details),
         "first_call_s": details[0].get("first_call_s"),

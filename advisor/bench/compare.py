@@ -43,6 +43,12 @@ def compare(a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]) -> l
     return [_compared(ours[key], theirs[key]) for key in ours if key in theirs]
 
 
+def left_out(a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many cases have a good measurement in A alone and in B alone."""
+    ours, theirs = _by_case(a), _by_case(b)
+    return {"a": len(ours.keys() - theirs.keys()), "b": len(theirs.keys() - ours.keys())}
+
+
 def _by_case(measurements: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return usable measurements by case; of several the first (stored ones come newest first)."""
     found: dict[str, Mapping[str, Any]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from advisor.units import format_rate, format_seconds
 
 Row = Mapping[str, Any]
 _HIDDEN = ("threads", "network")
+_METRIC = {"FLOP/s": "flops_per_s", "B/s": "bytes_per_s", "s": "seconds", "samples/s": "samples_per_s"}
 
 
 class ProgressLine:
@@ -114,7 +116,7 @@ def render_measurements(document: dict[str, Any]) -> None:
         out.print("\nBest of this machine (the roof)", markup=False)
         for line in roof:
             out.print(line, markup=False)
-    for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
+    for benchmark in dict.fromkeys(row["benchmark"] for row in ok):
         out.print(f"\n{benchmark}", style="bold", markup=False)
         for line in table_lines([row for row in ok if row["benchmark"] == benchmark]):
             out.print(line, markup=False)
@@ -133,8 +135,12 @@ def table_lines(rows: Sequence[Row]) -> list[str]:
     for row in sorted(rows, key=rank):
         name = (shape_text(row), row["dtype"], row["backend"], str(row["params"].get("threads", "")), value_text(row), interval_text(row))
         cells.append(name)
-    widths = [max(len(line[i]) for line in cells) for i in range(6)]
-    right = (3, 4)
+    return aligned(cells, right=(3, 4))
+
+
+def aligned(cells: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
+    """Return lines whose columns are as wide as their widest cell; those numbered in ``right`` end flush."""
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     return [
         "  " + "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))).rstrip()
         for line in cells
@@ -178,14 +184,32 @@ def render_comparison(document: dict[str, Any]) -> None:
     out = console()
     counts = document["verdicts"]
     rows = document["comparisons"]
+    alone = document["left_out"]
+    rest = f"Good in A alone: {alone['a']} cases; in B alone: {alone['b']}."
     if not rows:
-        out.print("No case was measured in both.", style="bold", markup=False)
+        out.print(f"No case was measured well in both. {rest}", style="bold", markup=False)
         return
     out.print(
         f"B is faster in {counts['faster']}, slower in {counts['slower']}, the same in {counts['same']} of {len(rows)} cases",
         style="bold",
         markup=False,
     )
-    for row in rows:
-        name = f"{row['benchmark']} {row['backend']} {row['dtype']} {shape_text(row)}"
-        out.print(f"  {name:64} {row['ratio']:6.2f}x  ({row['low']:.2f} to {row['high']:.2f})  {row['verdict']}", markup=False)
+    out.print(f"A: {document['a']}   B: {document['b']}   {rest}", markup=False)
+    for line in comparison_lines(rows):
+        out.print(line, markup=False)
+
+
+def comparison_lines(rows: Sequence[Row]) -> list[str]:
+    """Return aligned lines, what differs first and furthest apart on top: case, both values, speed of B over A, its interval, verdict."""
+    cells = [("case", "dtype", "backend", "threads", "A", "B", "B over A", "95 %", "")]
+
+    def rank(row: Row) -> tuple[bool, float]:
+        return row["verdict"] == "same", -abs(math.log(row["ratio"]))
+
+    for row in sorted(rows, key=rank):
+        ends = [value_text({**row, "value": row[side], "metric": _METRIC[row["unit"]]}) for side in "ab"]
+        case = f"{row['benchmark']} {shape_text(row)}"
+        threads = str(row["params"].get("threads", ""))
+        spread = f"{row['low']:.2f} to {row['high']:.2f}"
+        cells.append((case, row["dtype"], row["backend"], threads, *ends, f"{row['ratio']:.2f}x", spread, row["verdict"]))
+    return aligned(cells, right=(3, 4, 5, 6))

@@ -107,6 +107,7 @@ def document(measurements: Sequence[Measurement]) -> dict[str, Any]:
 def compare(a: str, b: str, *, database_url: str) -> dict[str, Any]:
     """Return the comparison of two runs or two machines, by id or the beginning of one; UnknownName if nothing was measured there."""
     from advisor.bench.compare import compare as compare_sets
+    from advisor.bench.compare import left_out
     from advisor.results.store import Store
 
     with Store.open(database_url) as store:
@@ -117,7 +118,14 @@ def compare(a: str, b: str, *, database_url: str) -> dict[str, Any]:
             raise UnknownName("run", missing, [str(row[0]) for row in recent], "advisor results list")
     rows = compare_sets(*sets)
     counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("same", "faster", "slower")}
-    return {"schema_version": SCHEMA_VERSION, "a": a, "b": b, "verdicts": counts, "comparisons": [row.to_dict() for row in rows]}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "a": a,
+        "b": b,
+        "verdicts": counts,
+        "left_out": left_out(*sets),
+        "comparisons": [row.to_dict() for row in rows],
+    }
 
 
 def _begin(stack: ExitStack, machine: Any, spec: BenchSpec, database_url: str | None, command: str | None) -> tuple[Any, str]:

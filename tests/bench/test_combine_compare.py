@@ -21,7 +21,8 @@ def line(value, status="ok", **changes):
         "params": {"m": 8, "n": 8, "k": 8, "threads": 2}, "metric": "flops_per_s", "unit": "FLOP/s",
         "value": value, "low": value, "high": value,
         "run_low": value and value * 0.99, "run_high": value and value * 1.01, "samples": 5, "seconds": 0.1, "status": status,
-        "max_error": 1e-7, "sample_seconds": (1e-3,) * 5, "conditions": {"clean_samples": 5, "foreign_share": 0.0, "converged": True},
+        "max_error": 1e-7, "sample_seconds": (1e-3,) * 5,
+        "conditions": {"clean_samples": 5, "quiet_samples": 5, "foreign_share": 0.0, "converged": True},
     }  # fmt: skip
     return Measurement(**{**fields, **changes}).to_dict()
 
@@ -77,6 +78,8 @@ def test_samples_of_all_rounds_are_kept_and_disturbed_rounds_widen():
     noisy = {"clean_samples": 0, "foreign_share": 0.3, "converged": False}
     disturbed = combine([line(1e9, conditions=noisy), line(1.02e9, conditions=noisy)], "cpu0")
     assert disturbed.high > clean.high
+    busy = {"clean_samples": 5, "quiet_samples": 0, "foreign_share": 0.3, "converged": True}
+    assert combine([line(1e9, conditions=busy)] * 2, "cpu0").high > combine([line(1e9)] * 2, "cpu0").high
     assert combine([line(1e9), line(0.3e9, conditions=noisy)], "cpu0").value == 1e9
     assert disturbed.conditions["foreign_share"] == 0.3
 

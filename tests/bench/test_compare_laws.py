@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.bench.combine import DRIFT, combine
-from advisor.bench.compare import LEAST_GAP, compare
+from advisor.bench.compare import LEAST_GAP, compare, left_out
 from microbench.protocol import Measurement
 
 OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same"}
@@ -105,6 +105,19 @@ def test_what_is_a_third_faster_is_found_and_in_the_right_direction():
 def test_a_contended_measurement_is_not_compared():
     busy = {**row(2e9), "status": "contended"}
     assert compare([row(1e9)], [busy]) == []
+    assert left_out([row(1e9), row(1e9, n=2)], [busy, row(1e9, n=2), row(1e9, n=3)]) == {"a": 1, "b": 1}
+
+
+def test_what_people_read_says_what_differs_first_with_both_values():
+    from advisor.report.bench import comparison_lines
+
+    ours = [row(1e9, 0.02, m=1, n=8, k=8), row(1e9, 0.02, m=2, n=8, k=8), row(1e-3, 0.02, "seconds", operators=1, size=8)]
+    theirs = [row(1.01e9, 0.02, m=1, n=8, k=8), row(1.5e9, 0.02, m=2, n=8, k=8), row(3e-3, 0.02, "seconds", operators=1, size=8)]
+    head, *lines = comparison_lines([found.to_dict() for found in compare(ours, theirs)])
+    assert [line.split()[-1] for line in lines] == ["slower", "faster", "same"]
+    assert all(part in lines[0] for part in (" 1 ms", " 3 ms", "0.33x"))
+    assert all(part in lines[1] for part in ("1.5 GFLOP/s", "1.50x"))
+    assert head.split()[:4] == ["case", "dtype", "backend", "threads"]
 
 
 def test_the_least_gap_is_the_same_either_way():

@@ -112,7 +112,9 @@ def test_rounds_are_combined_and_reported_one_by_one():
     good = result[0]
     assert good.status in ("ok", "contended")
     if good.status == "ok":
-        assert good.conditions["rounds"] == len(good.conditions["round_values"]) == 2
+        # A round that others disturbed all through is left out.
+        assert good.conditions["rounds"] == len(good.conditions["round_values"]) in (1, 2)
+        assert len(good.conditions["round_samples"]) == 2
         assert good.low <= good.run_low <= good.value <= good.run_high <= good.high
     assert [step.done for step in steps] == list(range(steps[0].total))
 
