@@ -40,6 +40,8 @@ class Prediction:
     """Rows that differ in their plan alone share a family; None where a field of it is blank."""
     plan: str | None = None
     """The plan, written so that equal plans are equal strings."""
+    experts: bool = False
+    """Whether the model is a mixture of experts."""
 
     @property
     def error(self) -> float | None:

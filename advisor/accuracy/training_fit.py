@@ -19,7 +19,7 @@ from advisor.cost.parameters import MEMORY_PARAMETERS, TIME_PARAMETERS
 from advisor.cost.terms import Terms
 from advisor.cost.training import compose
 from advisor.cost.traits import family_of
-from advisor.cost.uncertainty import Z_80
+from advisor.cost.uncertainty import EXPERTS_UNSEEN, Z_80
 from advisor.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
@@ -152,6 +152,18 @@ def spread(predictions: Sequence[Prediction], quantity: str) -> float | None:
     return float(size[order][int(np.searchsorted(share, 0.8))] / Z_80) * few_groups(groups)
 
 
+def experts_factor(predictions: Sequence[Prediction]) -> float:
+    """Return how much wider mixtures of experts are predicted than everything together, 1 at least; the prior where few were seen."""
+    whole = spread(predictions, "time")
+    mixtures = [p for p in predictions if p.experts]
+    width = spread(mixtures, "time")
+    if whole is None or width is None:
+        return EXPERTS_UNSEEN
+    # Both without the allowance for few groups: mixtures come from one or two.
+    groups, few = (len({p.group for p in part if p.error is not None}) for part in (predictions, mixtures))
+    return max(1.0, (width / few_groups(few)) / (whole / few_groups(groups)))
+
+
 def few_groups(groups: int) -> float:
     """Return by how much an interval for one more group is wider when the spread is known from ``groups`` of them only.
 
@@ -163,10 +175,11 @@ def few_groups(groups: int) -> float:
 
 def _with_interval(part: Sequence[Prediction], others: Sequence[Prediction]) -> Iterator[Prediction]:
     widths = {quantity: spread(others, quantity) for quantity in ("time", "memory")}
+    wider = experts_factor(others)
     for p in part:
         sigma = widths[p.quantity]
         if sigma is None or p.predicted is None:
             yield p
             continue
-        factor = float(np.exp(Z_80 * sigma))
+        factor = float(np.exp(Z_80 * sigma * (wider if p.experts and p.quantity == "time" else 1.0)))
         yield replace(p, low=p.predicted / factor, high=p.predicted * factor)

@@ -16,10 +16,11 @@ from advisor.accuracy.records import Prediction, skip
 from advisor.accuracy.rows import Described, Row, describe, stated_plans, with_stated_software
 from advisor.cost.calibration import Calibration
 from advisor.cost.collect import collect
+from advisor.cost.kernels.generation import generation_of
 from advisor.cost.memory import Memory, memory
-from advisor.cost.terms import Terms
+from advisor.cost.terms import GENERATIONS, Terms
 from advisor.cost.training import compose
-from advisor.cost.uncertainty import Z_80
+from advisor.cost.uncertainty import Z_80, training_sigma
 from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.records import Plan, Workload
@@ -141,6 +142,7 @@ def _row(index: int, d: Described, prepared: Prepared, time: float, held: Memory
         "group": row.get("group", ""),
         "hardware": row.get("hw_class") or row.get("hardware", ""),
         "assumed": assumed,
+        "experts": has_experts(d),
     }
     status = row.get("status", "ok")
     if status == "oom":
@@ -149,7 +151,7 @@ def _row(index: int, d: Described, prepared: Prepared, time: float, held: Memory
     if d.time_s is None:
         yield Prediction(**common, measured=None, predicted=None, skipped="no time, rate or FLOP/s is stated", status=status, fits=fits)
     else:
-        factor = math.exp(Z_80 * row_sigma(calibration, d, "training"))
+        factor = math.exp(Z_80 * row_sigma(calibration, d))
         family = _family(row)
         yield Prediction(
             **common,
@@ -170,14 +172,16 @@ def _row(index: int, d: Described, prepared: Prepared, time: float, held: Memory
         )
 
 
-def row_sigma(calibration: Calibration, d: Described, task: str) -> float:
-    """Return the spread of log(measured / predicted) for a row's device."""
-    from advisor.cost.kernels.generation import generation_of
-    from advisor.cost.terms import GENERATIONS
+def has_experts(d: Described) -> bool:
+    """Tell whether the row's model is a mixture of experts."""
+    return d.model.transformer is not None and d.model.transformer.experts > 1
 
+
+def row_sigma(calibration: Calibration, d: Described) -> float:
+    """Return the spread of log(measured / predicted) of the time for a row's device and model."""
     name = generation_of(d.platform.profile)
     known = name in GENERATIONS and name != "any"
-    return calibration.sigma.get(f"{task}.{'calibrated' if known else 'transferred'}", 0.2)
+    return training_sigma(calibration, "calibrated" if known else "transferred", experts=has_experts(d))
 
 
 def _family(row: Row) -> tuple[str, ...] | None:

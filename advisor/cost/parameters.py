@@ -257,5 +257,6 @@ SIGMA_PRIOR: Final[dict[str, float]] = {
     "training.calibrated": 0.10,
     "training.transferred": 0.20,
     "training.spec": 0.30,
+    "training.experts": 1.5,
     "memory": 0.08,
 }

@@ -15,7 +15,7 @@ from advisor.cost.priced import PricedTable, assemble, weakest
 from advisor.cost.terms import GENERATIONS, Terms
 from advisor.cost.training import compose
 from advisor.cost.traits import family_of
-from advisor.cost.uncertainty import sigma
+from advisor.cost.uncertainty import training_sigma
 from advisor.hardware.platform import Evidence, Platform
 from advisor.model.records import Model
 from advisor.plan.records import Workload
@@ -55,7 +55,8 @@ def price_training(model: Model, workload: Workload, platform: Platform, plans: 
     tokens = samples * workload.seq_len
     flops = model_flops(model, workload, terms) * samples
     known = rows_evidence(terms, plans, calibration)
-    spread = {name: sigma(calibration, "training", name) for name in set(known)}
+    experts = model.transformer is not None and model.transformer.experts > 1
+    spread = {name: training_sigma(calibration, name, experts=experts) for name in set(known)}
     images = model.sample == "image"
     return assemble(
         platform,

@@ -22,3 +22,12 @@ def interval(value: float, sigma_log: float) -> Interval:
 def sigma(calibration: Calibration, task: str, evidence: str) -> float:
     """Return the spread of log(measured / predicted) for ``task`` under ``evidence`` (``training.calibrated``)."""
     return calibration.sigma.get(f"{task}.{evidence}", 0.3)
+
+
+def training_sigma(calibration: Calibration, evidence: str, *, experts: bool) -> float:
+    """Return the spread of log(measured / predicted) of a training step; mixtures of experts are predicted less well."""
+    return sigma(calibration, "training", evidence) * (calibration.sigma.get("training.experts", EXPERTS_UNSEEN) if experts else 1.0)
+
+
+#: How much wider the interval of a mixture of experts is where no other mixture was seen: as for a device carried over from its relatives.
+EXPERTS_UNSEEN = 1.5

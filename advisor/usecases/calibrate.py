@@ -86,13 +86,14 @@ def spreads(unseen: Sequence[Any]) -> dict[str, float]:
     A device whose generation was fitted is ``calibrated``; one that only shares the mean of others is ``transferred``; a data sheet
     alone is given half as much again.
     """
-    from advisor.accuracy.training_fit import spread
+    from advisor.accuracy.training_fit import experts_factor, spread
 
     time = spread(unseen, "time")
     memory = spread(unseen, "memory")
     found: dict[str, float] = {}
     if time is not None:
         found |= {"training.calibrated": time, "training.transferred": 1.5 * time, "training.spec": 2.25 * time}
+        found["training.experts"] = experts_factor(unseen)
     if memory is not None:
         found["memory"] = memory
     return found
