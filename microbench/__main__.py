@@ -56,8 +56,8 @@ def _measure(request: Request) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def emit(measurement: Measurement) -> None:
-        out.write(json.dumps(measurement.to_dict(), allow_nan=False) + "\n")
+    def emit(index: int, measurement: Measurement) -> None:
+        out.write(json.dumps({"case": index, **measurement.to_dict()}, allow_nan=False) + "\n")
         out.flush()
 
     run(request, emit)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import itertools
 import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from microbench import conditions
@@ -19,9 +21,10 @@ from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsu
 from microbench.power import meter
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
-from microbench.timing import CONTENDED_S, MAX_SAMPLES, Timing, TooSlow, time_kernel
+from microbench.sampling import CONTENDED_S, MAX_SAMPLES, Sampler, TooSlow, alternate
 
-Emit = Callable[[Measurement], None]
+#: Takes a case's number and its Measurement, a better one of the same case once more.
+Emit = Callable[[int, Measurement], None]
 #: A case is given this long at the least before it is taken to hang.
 HANG_S = 40.0
 #: Share of a child's budget that may go into waiting for others.
@@ -38,11 +41,11 @@ def run(request: Request, emit: Emit) -> None:
     except Exception as error:  # noqa: BLE001 - whatever a framework raises on import is the answer for all its cases
         status = "unsupported" if isinstance(error, Unsupported | LookupError | ImportError) else "failed"
         reason = str(error) if status == "unsupported" else f"{type(error).__name__}: {error}"
-        for case in request.cases:
-            emit(_measurement(request, case, None, status=status, reason=reason))
+        for index, case in enumerate(request.cases):
+            emit(index, _measurement(request, case, None, status=status, reason=reason))
         return
     print("microbench: ready", file=sys.stderr, flush=True)
-    _Round(request, backend, session, start).run(emit)
+    _Round(request, backend, session, start, emit).run()
 
 
 def _open(backend: Backend, request: Request) -> Session:
@@ -59,11 +62,28 @@ def _open(backend: Backend, request: Request) -> Session:
     return session
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """One case made ready and looked at: what its Measurement is made from, now and after more samples."""
+
+    index: int
+    case: Case
+    benchmark: Benchmark
+    work: float
+    kernel: Kernel
+    sampler: Sampler
+    error: float
+    begin: float
+    power: dict[str, Any]
+    waits: bool
+    """Only looked at so far: it is to take turns with its variants."""
+
+
 class _Round:
     """The state of one pass over the cases: time left, the last inputs, the best rates so far."""
 
-    def __init__(self, request: Request, backend: Backend, session: Session, start: float) -> None:
-        self.request, self.backend, self.session = request, backend, session
+    def __init__(self, request: Request, backend: Backend, session: Session, start: float, emit: Emit) -> None:
+        self.request, self.backend, self.session, self.emit = request, backend, session, emit
         self.end = start + request.budget_s
         self.known = benchmarks()
         self.best_rate: dict[tuple[Any, ...], float] = {}
@@ -73,22 +93,60 @@ class _Round:
         # Looking for clean samples on a crowded machine must not cost the cases behind it their turn.
         self.patience = PATIENCE * request.budget_s
 
-    def run(self, emit: Emit) -> None:
-        """Measure all cases."""
-        for index, case in enumerate(self.request.cases):
-            print(f"microbench: case {index}", file=sys.stderr, flush=True)
+    def run(self) -> None:
+        """Measure all cases. Variants of one case take turns once each has been looked at."""
+        indexed = enumerate(self.request.cases)
+        for _, members in itertools.groupby(indexed, key=lambda item: self._shape(item[1])):
+            group = list(members)
             left = self.end - time.perf_counter()
-            share = max(0.05, left / (len(self.request.cases) - index))
-            faulthandler.dump_traceback_later(float(self.request.options.get("case_limit_s", max(HANG_S, 6 * share))), exit=True)
+            share = max(0.05, left / (len(self.request.cases) - group[0][0]))
             begin = time.perf_counter()
-            measurement = self._case(case, share, left)
-            faulthandler.cancel_dump_traceback_later()
-            emit(measurement)
+            waiting = [found for index, case in group if (found := self._one(index, case, share, len(group) > 1)) is not None]
+            if len(waiting) > 1:
+                self._take_turns(waiting, begin + len(group) * share)
+            elif waiting:
+                self._alone(waiting[0], share)
             if time.perf_counter() - begin > 0.5:
                 gc.collect()
 
-    def _case(self, case: Case, share: float, left: float) -> Measurement:
+    def _one(self, index: int, case: Case, share: float, compared: bool) -> _Attempt | None:
+        """Measure a case and emit what came of it; return it instead where it is to take turns, having emitted a first look."""
+        print(f"microbench: case {index}", file=sys.stderr, flush=True)
+        self._deadline(share)
+        found = self._case(index, case, share, compared)
+        faulthandler.cancel_dump_traceback_later()
+        if isinstance(found, Measurement):
+            self.emit(index, found)
+            return None
+        self.emit(index, self._done(found))
+        return found if found.waits and not found.sampler.done else None
+
+    def _deadline(self, seconds: float) -> None:
+        """End the process where what comes now takes far longer than ``seconds``."""
+        faulthandler.dump_traceback_later(float(self.request.options.get("case_limit_s", max(HANG_S, 6 * seconds))), exit=True)
+
+    def _take_turns(self, attempts: list[_Attempt], end: float) -> None:
+        """Sample the variants of one case in turns until ``end``, and emit each again: what they share, they share."""
+        now = time.perf_counter()
+        end = max(end, now + 0.05 * len(attempts))
+        patience = min(CONTENDED_S, self.patience)
+        self._deadline(end - now + patience)
+        alternate([attempt.sampler for attempt in attempts], end, end + patience)
+        faulthandler.cancel_dump_traceback_later()
+        self.patience = max(0.0, self.patience - max(0.0, time.perf_counter() - end))
+        for attempt in attempts:
+            self.emit(attempt.index, self._done(attempt))
+
+    def _alone(self, attempt: _Attempt, share: float) -> None:
+        """Sample on: the variants that it was to take turns with gave no number."""
+        self._deadline(share)
+        attempt.sampler.sample(time.perf_counter() + share / 2)
+        faulthandler.cancel_dump_traceback_later()
+        self.emit(attempt.index, self._done(attempt))
+
+    def _case(self, index: int, case: Case, share: float, compared: bool) -> Measurement | _Attempt:
         begin, opened = time.perf_counter(), conditions.read()
+        left = self.end - begin
         benchmark = self.known.get(case.benchmark)
         if benchmark is None:
             return self._failed(case, "unsupported", f"unknown benchmark {case.benchmark!r}", begin)
@@ -111,20 +169,10 @@ class _Round:
             if kernel.poison is not None:
                 kernel.poison()
             self.meter.start()
-            budget, sampling = max(0.25 * share, share - (time.perf_counter() - begin)), time.perf_counter()
-            timing = time_kernel(
-                kernel.run,
-                budget_s=budget,
-                limit_s=limit,
-                threads=self.request.threads,
-                min_samples=4 if self.request.quick else 5,
-                max_samples=max(3, int(self.request.options.get("max_samples", MAX_SAMPLES))),
-                after_first=lambda: errors.append(problem.check(kernel.result())),
-                since=opened,
-                patience_s=min(CONTENDED_S, limit / 3, self.patience),
-            )
-            if not timing.settled:
-                self.patience = max(0.0, self.patience - max(0.0, time.perf_counter() - sampling - budget))
+            budget = max(0.25 * share, share - (time.perf_counter() - begin))
+            sampler = self._sampler(kernel, opened)
+            sampler.prepare(budget, limit, lambda: errors.append(problem.check(kernel.result())))
+            waits = self._sample(sampler, budget, limit, compared)
         except Unsupported as error:
             return self._failed(case, "unsupported", str(error), begin)
         except WrongResult as error:
@@ -137,50 +185,75 @@ class _Round:
         except Exception as error:  # noqa: BLE001 - a framework's failure is a result, whatever its type
             text = str(error).strip().splitlines()
             return self._failed(case, "failed", f"{type(error).__name__}: {text[0][:300] if text else ''}", begin)
-        self.best_rate[key] = max(rate or 0.0, benchmark.work(case.params) / timing.estimate()[0])
-        return self._done(benchmark, case, problem, kernel, timing, errors[0], begin)
+        self.best_rate[key] = max(rate or 0.0, benchmark.work(case.params) / sampler.timing.estimate()[0])
+        return _Attempt(index, case, benchmark, problem.work, kernel, sampler, errors[0], begin, self.meter.stop(), waits)
+
+    def _sampler(self, kernel: Kernel, opened: conditions.Reading) -> Sampler:
+        return Sampler(
+            kernel.run,
+            threads=self.request.threads,
+            min_samples=4 if self.request.quick else 5,
+            max_samples=max(3, int(self.request.options.get("max_samples", MAX_SAMPLES))),
+            since=opened,
+        )
+
+    def _sample(self, sampler: Sampler, budget: float, limit: float, compared: bool) -> bool:
+        """Take the samples of a case, or a first look and return True where it is fast enough to take turns with its variants."""
+        begin = time.perf_counter()
+        if compared and sampler.call_s < budget / 8:
+            sampler.sample(begin)
+            return True
+        end = begin + budget
+        sampler.sample(end, end + min(CONTENDED_S, limit / 3, self.patience))
+        if not sampler.timing.settled:
+            self.patience = max(0.0, self.patience - max(0.0, time.perf_counter() - end))
+        return False
+
+    def _shape(self, case: Case) -> str:
+        """Return what a case shares with its variants."""
+        benchmark = self.known.get(case.benchmark)
+        shape = {name: value for name, value in case.params.items() if benchmark is None or name != benchmark.variant}
+        return repr((case.benchmark, case.dtype, shape))
 
     def _inputs(self, benchmark: Benchmark, case: Case) -> Problem:
         """Return the problem, kept from the case before where only the variant differs."""
-        shape = {name: value for name, value in case.params.items() if name != benchmark.variant}
-        key = (case.benchmark, case.dtype, repr(shape))
+        key = self._shape(case)
         if self.problem is None or self.problem[0] != key:
             self.problem = None
             self.problem = (key, benchmark.problem(case, self.request.seed))
         return self.problem[1]
 
-    def _done(
-        self, benchmark: Benchmark, case: Case, problem: Problem, kernel: Kernel, timing: Timing, error: float, begin: float
-    ) -> Measurement:
+    def _done(self, attempt: _Attempt) -> Measurement:
+        """Return the Measurement of what has been sampled so far."""
+        timing = attempt.sampler.finish()
         middle, low, high = timing.estimate()
-        detail = {**timing.conditions(), **self.meter.stop()}
         status, reason = "ok", None
         if timing.contended:
             status, reason = "contended", "others used the CPUs; no time was left to measure it undisturbed"
-        state = _state(case)
+        state = _state(attempt.case)
         if (state["throttle_count"] or 0) > (self.throttles or 0):
             status, reason = "throttled", "the CPU lowered its clock because of heat"
         self.throttles = state["throttle_count"]
-        value, run_low, run_high = (middle, low, high)
-        if benchmark.metric != "seconds":
-            value, run_low, run_high = problem.work / middle, problem.work / high, problem.work / low
+        value, run_low, run_high = middle, low, high
+        if attempt.benchmark.metric != "seconds":
+            value, run_low, run_high = attempt.work / middle, attempt.work / high, attempt.work / low
         return _measurement(
             self.request,
-            case,
+            attempt.case,
             self.session.version,
-            benchmark,
+            attempt.benchmark,
             value=value,
             low=run_low,
             high=run_high,
             run_low=run_low,
             run_high=run_high,
             samples=len(timing.samples),
-            seconds=time.perf_counter() - begin,
+            seconds=time.perf_counter() - attempt.begin,
             status=status,
             reason=reason,
-            max_error=error,
+            max_error=attempt.error,
             sample_seconds=tuple(float(f"{s.seconds:.5g}") for s in timing.samples),
-            conditions={**detail, **state, **kernel.notes},
+            conditions={**timing.conditions(), **attempt.power, **state, **attempt.kernel.notes},
         )
 
     def _failed(self, case: Case, status: Any, reason: str, begin: float, max_error: float | None = None) -> Measurement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -50,15 +50,14 @@ def run_round(
     request: Request,
     *,
     python: str | None = None,
-    command: Sequence[str] | None = None,
     memory_limit_bytes: int | None = None,
     on_result: Callable[[int, Line], None] | None = None,
 ) -> list[Line]:
     """Run one round and return a measurement for each case, in order; a child's death costs the case it was at.
 
-    ``python`` is the interpreter of another environment, where microbench need not be installed, ``command`` the whole command line of
-    the measuring child in its place. ``on_result(i, line)`` is called as results come. The cases behind the one that killed the child go
-    to a new child.
+    ``python`` is the interpreter of another environment, where microbench need not be installed.
+    ``on_result(i, line)`` is called as results come; a case that takes turns with its variants comes twice, the second time with more
+    samples. The cases behind the one that killed the child go to a new child.
     """
     lines: list[Line] = []
     start = time.monotonic()
@@ -68,17 +67,18 @@ def run_round(
         left = max(1.0, request.budget_s - (time.monotonic() - start))
         part = replace(request, cases=request.cases[first:], budget_s=left)
 
-        def take(text: str) -> None:
+        def take(text: str, first: int = first) -> None:
             line = _parse(text)
             if line is not None:
-                lines.append(line)
+                number = first + int(line.pop("case", len(lines) - first))
+                lines[number : number + 1] = [line]
                 if on_result is not None:
-                    on_result(len(lines) - 1, line)
+                    on_result(number, line)
 
         child = run_child(
-            command or [python or sys.executable, "-m", "microbench"],
+            [python or sys.executable, "-m", "microbench"],
             timeout_s=left + GRACE_S,
-            env=None if command else child_variables(python),
+            env=child_variables(python),
             stdin=json.dumps(asdict(part)),
             memory_limit_bytes=memory_limit_bytes,
             on_line=take,
@@ -95,7 +95,7 @@ def run_round(
     return lines[: len(request.cases)]
 
 
-def _parse(text: str) -> Line | None:
+def _parse(text: str) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
     except ValueError:

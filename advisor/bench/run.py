@@ -125,12 +125,16 @@ def _run_one(spec: BenchSpec, job: Job, cases: list[Case], budget_s: float, numb
     request = replace(job.request, cases=tuple(cases), budget_s=budget_s, seed=(spec.seed or 0) * 1000 + number)
 
     python = spec.interpreters.get(request.backend)
+    known: dict[int, int] = {}
 
     def keep(index: int, line: Mapping[str, Any]) -> None:
         if python is not None:
             # The folder of a managed environment is its name; a path would tell whose machine it is.
             line = {**line, "conditions": {**(line.get("conditions") or {}), "managed_environment": Path(python).parent.parent.name}}
-        job.lines.setdefault(job.key(cases[index]), []).append(line)
+        lines = job.lines.setdefault(job.key(cases[index]), [])
+        # A case that comes again in one round has more samples than before.
+        where = known.setdefault(index, len(lines))
+        lines[where : where + 1] = [line]
 
     run_round(
         request,

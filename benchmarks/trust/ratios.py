@@ -38,6 +38,17 @@ def pairs(found: dict[str, Measurement]) -> list[tuple[str, str]]:
     return [pair for names in groups.values() for pair in itertools.pairwise(names)]
 
 
+def ratio(a: Measurement, b: Measurement) -> float | None:
+    """Return a over b: the median over the rounds of the ratio within a round, where every round of both counted.
+
+    What a process does to both, such as where its pages lie, then cancels.
+    """
+    ours, theirs = (m.conditions.get("round_values") or [] for m in (a, b))
+    if len(ours) == len(theirs) > 1:
+        return statistics.median(x / y for x, y in zip(ours, theirs, strict=True))
+    return a.value / b.value if a.value and b.value else None
+
+
 def measure(scale: float = 1.0, backends: Sequence[str] | None = None, runs: int = 5) -> dict[str, Any]:
     """Return the coefficient of variation of every pair's ratio, and the share under the bar."""
     spec = BenchSpec(
@@ -47,7 +58,7 @@ def measure(scale: float = 1.0, backends: Sequence[str] | None = None, runs: int
     rows = []
     for one, two in pairs(results[0]):
         both = [(r[one], r[two]) for r in results if one in r and two in r]
-        ratios = [a.value / b.value for a, b in both if a.value and b.value]
+        ratios = [value for a, b in both if (value := ratio(a, b)) is not None]
         if len(ratios) == runs:
             rows.append({"a": one, "b": two, "ratios": ratios, "cv": statistics.stdev(ratios) / statistics.fmean(ratios)})
     if not rows:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_each_bad_end_has_its_status_and_the_rest_goes_on():
             assert row["value"] is None
         else:
             assert row["status"] in ("ok", "contended"), row
+
+
+def test_variants_take_turns_and_one_that_dies_leaves_the_look_at_the_others():
+    names = ("one", "two", "deadly", "three")
+    cases = tuple(Case(benchmark="gemm", dtype="fp32", params={"m": 40, "n": 32, "k": 32, "weight": name}) for name in names)
+    seen = []
+    request = Request(backend=TOY, device="cpu", threads=1, cases=cases, budget_s=8.0)
+    rows = run_round(request, on_result=lambda index, row: seen.append((index, row["samples"])))
+    assert [row["params"]["weight"] for row in rows] == list(names)
+    assert [row["status"] == "failed" for row in rows] == [False, False, True, False], rows
+    assert all(row["samples"] >= 3 and "case" not in row for row in rows if row["status"] != "failed")
+    seen.clear()
+    rows = run_round(replace(request, cases=cases[:2], budget_s=4.0), on_result=lambda index, row: seen.append((index, row["samples"])))
+    assert [index for index, _ in seen] == [0, 1, 0, 1]
+    assert [row["samples"] for row in rows] == [samples for _, samples in seen[2:]]
+    assert all(late > early for (_, early), (_, late) in zip(seen[:2], seen[2:], strict=True))
 
 
 def test_a_backend_that_hangs_while_it_opens_is_a_timeout(tmp_path):

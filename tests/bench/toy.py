@@ -44,6 +44,8 @@ class Session:
             112: lambda: ctypes.string_at(0),
             113: lambda: np.copyto(out, (a @ b)[::-1]),
         }
+        if case.params.get("weight") == "deadly":
+            return Kernel(runs[101], lambda: out)
         if case.params["m"] == 109:
             raise Unsupported("no product with 109 rows")
         return Kernel(runs.get(case.params["m"], right), lambda: out, lambda: out.fill(np.nan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from microbench import conditions
 from microbench.protocol import Case, Request
-from microbench.timing import MIN_SAMPLE_S, Sample, Timing, time_kernel
+from microbench.sampling import MIN_SAMPLE_S, Sampler, alternate, time_kernel
+from microbench.timing import Sample, Timing
 
 share = st.one_of(st.none(), st.floats(0.0, 1.0))
 TRIAD = {"operation": "triad", "level": "L2", "bytes": 3 * 131072}
@@ -90,6 +92,30 @@ def test_a_loop_that_was_calibrated_on_disturbed_calls_grows_again():
     assert all(s.seconds * found.inner_loop >= MIN_SAMPLE_S / 2 for s in found.samples)
 
 
+def test_kernels_that_take_turns_keep_their_ratio_while_the_machine_drifts():
+    begin = time.perf_counter()
+
+    def kernel(seconds):
+        def run() -> None:
+            now = time.perf_counter()
+            # The machine becomes twice as slow within the two seconds of the test.
+            end = now + seconds * (1 + (now - begin) / 2)
+            while time.perf_counter() < end:
+                pass
+
+        return Sampler(run, threads=1)
+
+    samplers = [kernel(1e-3), kernel(1.3e-3)]
+    for sampler in samplers:
+        sampler.prepare(0.1, 2.0)
+    alternate(samplers, time.perf_counter() + 1.6, 0.0)
+    one, two = (sampler.finish() for sampler in samplers)
+    assert len(one.samples) > 20
+    assert len(two.samples) > 20
+    ratio = statistics.median(s.seconds for s in two.samples) / statistics.median(s.seconds for s in one.samples)
+    assert 1.2 < ratio < 1.42
+
+
 def run(case, hogs):
     request = Request(backend="numpy", device="cpu", threads=conditions.cpus_in_use(), cases=(case,), budget_s=2.0, quick=True)
     burn = f"import os, time\nend = time.time() + 60\nwhile time.time() < end and os.getppid() == {os.getpid()}: pass"
@@ -103,6 +129,7 @@ def run(case, hogs):
             other.kill()
             other.wait()
     (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert row.pop("case") == 0
     return row
 
 

@@ -27,7 +27,7 @@ def test_layer_norms_are_fused_only_where_asked() -> None:
     fused, apart, wrong = lines(
         "onnxruntime_layernorm.py", *({"network": ENCODER, "seq": 8, "fusion": fusion} for fusion in (True, False, "perhaps"))
     )
-    assert fused["status"] == apart["status"] == "ok"
+    assert {fused["status"], apart["status"]} <= {"ok", "contended"}
     assert fused["conditions"]["fused_nodes"] == 3
     assert apart["conditions"]["fused_nodes"] == 0
     assert wrong["status"] == "unsupported"
@@ -39,6 +39,6 @@ def test_a_static_network_is_quantized_and_right() -> None:
         {"network": RESNET, "resolution": 32, "quantization": "int8-static"},
         {"network": RESNET, "resolution": 32},
     )
-    assert static["status"] == "ok", static["reason"]
+    assert static["status"] in ("ok", "contended"), static["reason"]
     assert 1e-4 < static["max_error"] < 0.1
     assert other["status"] == "unsupported"

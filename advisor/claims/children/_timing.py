@@ -12,7 +12,7 @@ from typing import Any
 
 def seconds(run: Callable[[], Any], *, threads: int, budget_s: float) -> float:
     """Return the median seconds of one call, warm: calibrated, warmed up and sampled as in ``advisor bench``."""
-    from microbench.timing import time_kernel
+    from microbench.sampling import time_kernel
 
     return time_kernel(run, budget_s=budget_s, limit_s=max(4 * budget_s, 20.0), threads=threads, min_samples=4).estimate()[0]
 
