@@ -33,7 +33,7 @@ def pairs(found: dict[str, Measurement]) -> list[tuple[str, str]]:
     """Return the pairs of measured cases that share all but the variant or the backend."""
     groups: dict[str, list[str]] = {}
     for name, m in found.items():
-        if m.status in ("ok", "contended") and m.value:
+        if m.status == "ok" and m.value:
             groups.setdefault(case_of(m), []).append(name)
     return [pair for names in groups.values() for pair in itertools.pairwise(names)]
 
@@ -57,12 +57,12 @@ def measure(scale: float = 1.0, backends: Sequence[str] | None = None, runs: int
     results = [run(spec, f"run {number + 1} of {runs}") for number in range(runs)]
     rows = []
     for one, two in pairs(results[0]):
-        both = [(r[one], r[two]) for r in results if one in r and two in r]
+        both = [(r[one], r[two]) for r in results if one in r and two in r and r[one].status == r[two].status == "ok"]
         ratios = [value for a, b in both if (value := ratio(a, b)) is not None]
         if len(ratios) == runs:
             rows.append({"a": one, "b": two, "ratios": ratios, "cv": statistics.stdev(ratios) / statistics.fmean(ratios)})
     if not rows:
-        return {"met": False, "lines": ["no pair was measured in every run"], "pairs": []}
+        return {"met": False, "lines": ["no pair was undisturbed in every run: is the machine quiet?"], "pairs": []}
     for row in sorted(rows, key=lambda item: -item["cv"])[:5]:
         say(f"widest: {row['cv']:.1%} {row['a']} / {row['b']}")
     met, line = verdict(f"pairs whose ratio repeats within {CV_BAR:.0%}", statistics.fmean(row["cv"] <= CV_BAR for row in rows), SHARE_BAR)
