@@ -85,18 +85,19 @@ def create(
 def remove(name: str, say: Say) -> bool:
     """Remove environment ``name`` and what interrupted builds of it left; tell whether anything was there."""
     folder = base_folder() / name
+    if not folder.exists() and not any(_hidden(name)):
+        return False
     with _locked(name, say):
-        there = folder.exists() or any(base_folder().glob(f".{name}.*"))
         if folder.exists():
             # Out of its place first: half an environment is never found under its name.
             folder.rename(base_folder() / f".{name}.{uuid.uuid4().hex[:8]}")
         _clear(name)
-    return there
+    return True
 
 
 def unfinished(name: str) -> str | None:
     """Return ``building`` or ``interrupted`` where a hidden folder of ``name`` exists, else None."""
-    if not any(path.is_dir() for path in base_folder().glob(f".{name}.*")):
+    if not any(_hidden(name)):
         return None
     with contextlib.suppress(BlockingIOError), _lock(base_folder() / f".{name}.lock", wait=False):
         return "interrupted"
@@ -179,9 +180,13 @@ def _ask(python: str, program: str, arguments: Sequence[str], variables: dict[st
 
 def _clear(name: str) -> None:
     """Delete hidden folders of ``name``; the caller holds its lock, so nobody works in them."""
-    for path in base_folder().glob(f".{name}.*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+    for path in _hidden(name):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _hidden(name: str) -> list[Path]:
+    """Return the folders of ``name`` that are being built, or that a build or a removal left."""
+    return [path for path in base_folder().glob(f".{name}.*") if path.is_dir()]
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ def create(
     made = []
     for spec in dict.fromkeys(wanted):
         if spec.impossible:
-            raise EnvironmentLacks("NO-DEVICE", f"nothing in {spec.name} can run on this machine: {_missing(spec)}", LISTING)
+            raise EnvironmentLacks("NO-DEVICE", _missing(spec), LISTING)
         made.append(build(spec, say, again=again, constraints=constraints, pip_options=options, python=python))
     return {"schema_version": SCHEMA_VERSION, "environments": [environment.to_dict() for environment in made]}
 

@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import tvm
-from tvm import s_tir
+import tvm_ffi
+from tvm import s_tir, tirx
 from tvm.relax.backend.cpu_generic import pipeline as cpu_generic
 from tvm.s_tir import dlight
 
@@ -68,9 +69,10 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
             return
         if not reduced:
             self._elementwise(schedule, loops, math.prod(extents))
-        elif len(spatial) >= 2 and math.prod(extents[i] for i in reduced) >= self.lanes:
-            # Of a convolution (several reduced axes; batch, channels, height, width) the channels share the loads of a row.
-            row = spatial[1] if len(reduced) > 1 and len(spatial) == 4 else spatial[-2]
+        elif spatial and _contiguous(schedule.get(block.block_rv), spatial[-1]):
+            # Of a convolution (channels, height, width; several reduced axes) the channels share the loads of a row. Loops of one turn
+            # are gone: a vector times a matrix has columns alone.
+            row = None if len(spatial) == 1 else spatial[-3] if len(reduced) > 1 and len(spatial) >= 3 else spatial[-2]
             self._contraction(schedule, block.block_rv, loops, extents, spatial, reduced, row)
         elif spatial:
             schedule.parallel(schedule.fuse(*(loops[i] for i in spatial)))
@@ -81,12 +83,11 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
         schedule.vectorize(inner)
         schedule.parallel(outer)
 
-    def _contraction(self, schedule: Any, block: Any, loops: Any, extents: Any, spatial: Any, reduced: Any, row: int) -> None:
+    def _contraction(self, schedule: Any, block: Any, loops: Any, extents: Any, spatial: Any, reduced: Any, row: int | None) -> None:
         column = spatial[-1]
-        wide = 4 if extents[row] == 1 else 2
-        width = _divisor(extents[column], wide * self.lanes)
-        rows = _divisor(extents[row], max(1, self.registers // max(1, math.ceil(width / self.lanes))))
-        row_outer, row_inner = schedule.split(loops[row], [None, rows])
+        width = _divisor(extents[column], (2 if row is not None else 8) * self.lanes)
+        rows = _divisor(1 if row is None else extents[row], max(1, self.registers // math.ceil(width / self.lanes)))
+        row_outer, row_inner = schedule.split(schedule.add_unit_loop(loops[column]) if row is None else loops[row], [None, rows])
         column_outer, column_inner = schedule.split(loops[column], [None, width])
         others = [loops[i] for i in spatial if i not in (row, column)]
         # Columns outside rows: a panel of the second operand stays in cache while the rows pass by.
@@ -100,6 +101,15 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
         schedule.unroll(row_inner)
         schedule.parallel(tiles)
         schedule.decompose_reduction(block, loops[reduced[0]])
+
+
+def _contiguous(block: Any, index: int) -> bool:
+    """Tell whether neighbours along the iteration variable ``index`` lie near each other in something the block reads."""
+    variable, found = block.iter_vars[index].var, []
+    for read in block.reads:
+        if len(read.region):
+            tvm_ffi.structural_walk(read.region[-1].min, (tirx.Var, lambda node: found.append(node.same_as(variable))), order="post")
+    return any(found)
 
 
 def _divisor(extent: int, most: int) -> int:

@@ -136,8 +136,21 @@ class TorchSession:
 
         return self.kernel(run, lambda: box[0])
 
+    def _link(self, operation: str, array: Any) -> Kernel:
+        """Copy between pinned memory of the host and the device."""
+        if self.device.startswith("cpu"):
+            raise Unsupported("a CPU has no link to copy over")
+        host, device = self.torch.from_numpy(array).pin_memory(), self.torch.empty(array.shape, device=self.device)
+        if operation == "h2d":
+            return self.kernel(lambda: device.copy_(host, non_blocking=True), lambda: device)
+        device.copy_(host)
+        back = self.torch.empty_like(host).pin_memory()
+        return self.kernel(lambda: back.copy_(device, non_blocking=True), lambda: back)
+
     def _bandwidth(self, case: Case, inputs: Mapping[str, Any]) -> Kernel:
         torch, factor = self.torch, inputs["factor"]
+        if case.params["operation"] in ("h2d", "d2h"):
+            return self._link(case.params["operation"], inputs["b"])
         b = self.tensor(inputs["b"], case.dtype)
         c = self.tensor(inputs["c"], case.dtype) if "c" in inputs else b
         a = torch.full_like(b, float("nan"))
@@ -179,5 +192,6 @@ BACKEND = Backend(
         "attention": ("flash", "math"),
         "dataload": ("files", "tar", "memmap"),
     },
+    operations={"bandwidth": ("copy", "scale", "add", "triad", "h2d", "d2h")},
     devices=("cpu", "cuda", "xpu", "mps"),
 )
