@@ -1,4 +1,4 @@
-"""Energy counters: RAPL of CPU packages, NVML of NVIDIA devices; a number where they can be read, else the reason.
+"""Energy counters: RAPL of CPU packages, NVML of NVIDIA devices; a number where they can be read, else the reason. NVML's state too.
 
 RAPL counts microjoules since boot (Documentation/power/powercap of the Linux kernel); AMD's counters stand under the same name. Power is
 the package's or the board's, whoever uses it. Standard library, and pynvml for CUDA devices where it is installed.
@@ -6,10 +6,14 @@ the package's or the board's, whoever uses it. Standard library, and pynvml for 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
 
+#: Why a device holds its clock down: bits of nvmlClocksEventReasons (nvml.h), those that cost speed under load.
+THROTTLE_BITS = {0x04: "power cap", 0x08: "hardware slowdown", 0x20: "software thermal", 0x40: "hardware thermal", 0x80: "power brake"}
+THERMAL = ("software thermal", "hardware thermal", "hardware slowdown")
 RAPL_ROOT = Path("/sys/class/powercap")
 
 
@@ -35,6 +39,10 @@ class Rapl:
         """Return each domain's counter and the range at whose end it begins again, in joules."""
         return [(int(path.read_text()) / 1e6, whole / 1e6) for path, whole in self.domains]
 
+    def state(self) -> dict[str, Any]:
+        """Return nothing: what a CPU says of its state is in ``microbench.conditions``."""
+        return {}
+
 
 class Nvml:
     """The energy counter of one CUDA device (Volta and newer count; older ones say so)."""
@@ -58,6 +66,26 @@ class Nvml:
         """Return the counter in joules; it does not begin again."""
         return [(self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle) / 1e3, 0.0)]
 
+    def state(self) -> dict[str, Any]:
+        """Return the device's temperature, clock and throttle reasons, each None where NVML does not tell it."""
+        asked: dict[str, Any] = {"device_temperature_c": None, "device_mhz": None, "device_throttle": None}
+        if self.reason is not None:
+            return asked
+        questions = {
+            "device_temperature_c": lambda: self.nvml.nvmlDeviceGetTemperature(self.handle, self.nvml.NVML_TEMPERATURE_GPU),
+            "device_mhz": lambda: self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM),
+            "device_throttle": lambda: throttle_reasons(self.nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self.handle)),
+        }
+        for name, ask in questions.items():
+            with contextlib.suppress(self.nvml.NVMLError):
+                asked[name] = ask()
+        return asked
+
+
+def throttle_reasons(bits: int) -> list[str]:
+    """Return the names of the reasons set in ``bits``."""
+    return [name for bit, name in THROTTLE_BITS.items() if bits & bit]
+
 
 class Meter:
     """Mean power between ``start`` and ``stop``."""
@@ -72,15 +100,20 @@ class Meter:
             self.begin = (time.perf_counter(), self.counter.joules())
 
     def stop(self) -> dict[str, Any]:
-        """Return ``power_w`` (mean watts since ``start``, None where unknown), ``power_source`` and ``power_unknown``, the reason."""
+        """Return ``power_w`` (mean watts since ``start``, None where unknown), ``power_source``, ``power_unknown`` and the device's state.
+
+        ``power_unknown`` is the reason where there is no number.
+        """
+        state = self.counter.state()
         if self.counter.reason is not None or self.begin is None:
-            return {"power_w": None, "power_source": None, "power_unknown": self.counter.reason or "the counter was not started"}
+            unknown = self.counter.reason or "the counter was not started"
+            return {"power_w": None, "power_source": None, "power_unknown": unknown, **state}
         began, first = self.begin
         seconds = time.perf_counter() - began
         total = 0.0
         for (before, whole), (after, _) in zip(first, self.counter.joules(), strict=True):
             total += after - before if after >= before else after - before + whole
-        return {"power_w": round(total / max(seconds, 1e-9), 2), "power_source": self.counter.source, "power_unknown": None}
+        return {"power_w": round(total / max(seconds, 1e-9), 2), "power_source": self.counter.source, "power_unknown": None, **state}
 
 
 def meter(device: str) -> Meter:

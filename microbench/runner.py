@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from microbench import conditions
+from microbench.lines import measurement_of, state_of
 from microbench.plugin import Backend, Benchmark, Kernel, Problem, Session, Unsupported, benchmarks, load_backend
-from microbench.power import meter
+from microbench.power import THERMAL, meter
 from microbench.protocol import Case, Measurement, Request
 from microbench.reference import WrongResult
 from microbench.sampling import CONTENDED_S, MAX_SAMPLES, Sampler, TooSlow, alternate
@@ -42,7 +43,7 @@ def run(request: Request, emit: Emit) -> None:
         status = "unsupported" if isinstance(error, Unsupported | LookupError | ImportError) else "failed"
         reason = str(error) if status == "unsupported" else f"{type(error).__name__}: {error}"
         for index, case in enumerate(request.cases):
-            emit(index, _measurement(request, case, None, status=status, reason=reason))
+            emit(index, measurement_of(request, case, None, status=status, reason=reason))
         return
     print("microbench: ready", file=sys.stderr, flush=True)
     _Round(request, backend, session, start, emit).run()
@@ -230,14 +231,16 @@ class _Round:
         status, reason = "ok", None
         if timing.contended:
             status, reason = "contended", "others used the CPUs; no time was left to measure it undisturbed"
-        state = _state(attempt.case)
+        state = state_of(attempt.case)
         if (state["throttle_count"] or 0) > (self.throttles or 0):
             status, reason = "throttled", "the CPU lowered its clock because of heat"
+        if set(attempt.power.get("device_throttle") or ()) & set(THERMAL):
+            status, reason = "throttled", "the device lowered its clock because of heat"
         self.throttles = state["throttle_count"]
         value, run_low, run_high = middle, low, high
         if attempt.benchmark.metric != "seconds":
             value, run_low, run_high = attempt.work / middle, attempt.work / high, attempt.work / low
-        return _measurement(
+        return measurement_of(
             self.request,
             attempt.case,
             self.session.version,
@@ -259,7 +262,7 @@ class _Round:
     def _failed(self, case: Case, status: Any, reason: str, begin: float, max_error: float | None = None) -> Measurement:
         if max_error is not None and max_error == float("inf"):
             max_error = None
-        return _measurement(
+        return measurement_of(
             self.request,
             case,
             self.session.version,
@@ -269,31 +272,3 @@ class _Round:
             max_error=max_error,
             seconds=time.perf_counter() - begin,
         )
-
-
-def _state(case: Case) -> dict[str, Any]:
-    """Return the machine's state as a measurement records it; only what differs from case to case is in the timing."""
-    return {
-        "cache": "cold" if case.params.get("level") in ("memory", "disk") else "hot",
-        "load_average": conditions.load_average(),
-        **conditions.clocks(),
-        "environment": conditions.environment(),
-    }
-
-
-def _measurement(request: Request, case: Case, version: str | None, benchmark: Benchmark | None = None, **values: Any) -> Measurement:
-    fields: dict[str, Any] = {
-        "value": None, "low": None, "high": None, "run_low": None, "run_high": None, "samples": 0, "seconds": 0.0,
-    }  # fmt: skip
-    benchmark = benchmark or benchmarks().get(case.benchmark)
-    return Measurement(
-        benchmark=case.benchmark,
-        backend=request.backend,
-        backend_version=version,
-        device=request.device,
-        dtype=case.dtype,
-        params={**case.params, "threads": request.threads},
-        metric=benchmark.metric if benchmark else "seconds",  # type: ignore[arg-type]
-        unit=benchmark.unit if benchmark else "s",
-        **{**fields, **values},
-    )

@@ -58,7 +58,7 @@ def same_version(one: str, other: str) -> bool:
 def points_of(measurements: Iterable[Mapping[str, Any]], now: Now | None = None) -> tuple[KernelPoint, ...]:
     """Return the kernel points in ``measurements`` (dictionaries of ``Store.measurements``); what is not a rate is left out.
 
-    Reading a disk is no kernel. With ``now`` each point says whether it is stale.
+    Reading a disk and copying over a link are no kernels. With ``now`` each point says whether it is stale.
     """
     points = []
     for m in measurements:
@@ -66,7 +66,7 @@ def points_of(measurements: Iterable[Mapping[str, Any]], now: Now | None = None)
         if m.get("benchmark") not in KINDS or m.get("status") != "ok" or m.get("metric") not in ("flops_per_s", "bytes_per_s") or not rate:
             continue
         params = m.get("params") or {}
-        if params.get("level") == "disk":
+        if params.get("level") in ("disk", "link"):
             continue
         points.append(
             KernelPoint(

@@ -2,7 +2,8 @@
 
 Bytes are counted as STREAM does (McCalpin): two arrays for copy and scale, three for add and triad, reads for ownership not counted.
 Cache levels are hot (the arrays are used again and again); in memory each array is four times the last cache, at least twice where
-memory is scarce, so cold. ``read`` (level ``disk``) reads a file that is not in the page cache.
+memory is scarce, so cold. ``read`` (level ``disk``) reads a file that is not in the page cache; ``h2d`` and ``d2h`` (level ``link``) copy
+between pinned memory of the host and an accelerator.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from microbench.protocol import Case
 from microbench.reference import WrongResult, generator, largest_error, uniform
 
 #: Arrays that one pass reads or writes; a file is one.
-ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "read": 1}
+ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "read": 1, "h2d": 1, "d2h": 1}
 OPERATIONS = ("copy", "scale", "add", "triad")
 #: Bytes of the file that is read: some tenths of a second of a disk with 200 MB/s.
+#: Bytes of one array on an accelerator: ten times the last cache of the largest (50 MiB on an H100), and of one copy over its link.
+DEVICE_BYTES = 512 << 20
+LINK_BYTES = 256 << 20
 FILE_BYTES = {True: 64 << 20, False: 256 << 20}
 ELEMENT_BYTES = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
 FACTOR = 1.5
@@ -39,6 +43,12 @@ def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     A quarter, because the last cache is shared with others whom one does not see. An array in memory takes at most 1/16 of what
     is available, but never less than two last caches: a smaller one would measure the cache.
     """
+    operations = ("copy", "scale", "triad") if plan.get("quick") else OPERATIONS
+    if not str(plan.get("device") or "cpu").startswith("cpu"):
+        # Caches and disk are the host's. A smaller array first, in case the device has little memory.
+        sizes = (DEVICE_BYTES // 8, DEVICE_BYTES)
+        rows = [{"operation": name, "level": "memory", "bytes": ARRAYS[name] * size} for size in sizes for name in operations]
+        return rows + [{"operation": name, "level": "link", "bytes": LINK_BYTES} for name in ("h2d", "d2h")]
     caches = {int(level): size for level, size in (plan.get("caches") or DEFAULT_CACHES).items()}
     last = max(caches.values())
     arrays = {"memory": max(2 * last, min(max(4 * last, 64 << 20), int(plan.get("memory_bytes") or 4 << 30) // 16))}
@@ -46,7 +56,6 @@ def cases(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         arrays["L2"] = caches[2] // 2 // 3
     if 3 in caches:
         arrays["L3"] = caches[3] // 4 // 3
-    operations = ("copy", "scale", "triad") if plan.get("quick") else OPERATIONS
     rows = []
     for level in ("L2", "L3", "memory"):
         if level in arrays:
@@ -85,7 +94,7 @@ class BandwidthProblem:
         where = np.r_[0 : got.size : 97, max(0, got.size - 64) : got.size]
         b = self.inputs["b"][where].astype(np.float64)
         c = self.inputs["c"][where].astype(np.float64) if "c" in self.inputs else 0.0
-        want = {"copy": b, "scale": FACTOR * b, "add": b + c, "triad": b + FACTOR * c, "read": b}[self.operation]
+        want = {"copy": b, "scale": FACTOR * b, "add": b + c, "triad": b + FACTOR * c, "read": b, "h2d": b, "d2h": b}[self.operation]
         error = largest_error(got[where], want)
         tolerance = {"fp64": 2.0**-50, "fp32": 2.0**-21, "fp16": 2.0**-8, "bf16": 2.0**-5}[self.dtype]
         if not error <= tolerance:

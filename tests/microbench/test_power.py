@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from microbench.power import Meter, Nvml, Rapl, meter
+from microbench.power import THERMAL, Meter, Nvml, Rapl, meter, throttle_reasons
 
 
 @pytest.fixture
@@ -61,6 +61,13 @@ def test_every_measurement_says_its_power_or_why_not():
     detail = row["conditions"]
     assert (detail["power_w"] is None) == (detail["power_unknown"] is not None) == (detail["power_source"] is None)
     assert {"temperature_c", "throttle_count", "cpu_mhz"} <= set(detail)
+
+
+def test_throttle_reasons_are_named():
+    # From nvml.h: idle 0x1, applications clocks 0x2, power cap 0x4, thermal in software 0x20 and hardware 0x40.
+    assert throttle_reasons(0x1 | 0x2) == []
+    assert throttle_reasons(0x4 | 0x40) == ["power cap", "hardware thermal"]
+    assert set(THERMAL) <= set(throttle_reasons(0xFF))
 
 
 def test_a_cuda_device_is_asked_through_nvml():

@@ -162,6 +162,14 @@ def test_bandwidth_is_swept_over_threads_where_there_is_time():
     assert by_count == {8: {"bandwidth", "gemm"}, 1: {"bandwidth", "gemm"}, 2: {"bandwidth"}, 4: {"bandwidth"}}
 
 
+def test_an_accelerator_is_asked_for_its_memory_and_its_link_and_not_for_the_hosts_caches():
+    planned = requests({"benchmarks": ["bandwidth"], "backends": ["torch", "jax"], "quick": True, "threads": 2, "device": "cuda:0"})
+    levels = {(r.backend, case.params["level"], case.params["operation"]) for r in planned for case in r.cases}
+    assert {level for _, level, _ in levels} == {"memory", "link"}
+    assert {name for _, level, name in levels if level == "link"} == {"h2d", "d2h"}
+    assert {backend for backend, level, _ in levels if level == "link"} == {"torch"}
+
+
 def test_scarce_memory_does_not_turn_the_memory_level_into_a_cache():
     rows = bandwidth.cases({"caches": {"2": 1 << 20, "3": 32 << 20}, "memory_bytes": 64 << 20, "quick": True})
     assert {row["bytes"] // bandwidth.ARRAYS[row["operation"]] for row in rows if row["level"] == "memory"} == {64 << 20}
