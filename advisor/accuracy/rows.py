@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.accuracy import software
+from advisor.accuracy.conditions import options_of
 from advisor.accuracy.hardware import platform_of
 from advisor.cost.flops import step_flops
 from advisor.errors import AdvisorError
@@ -74,7 +75,7 @@ def describe(row: Row) -> Described | str:
     batch = _global_batch(row)
     if batch is None:
         return "the batch is not stated"
-    adapter = software.adapter_of(row.get("source", ""), row.get("notes", ""))
+    adapter = software.adapter_of(row.get("source", ""), options_of(row))
     if adapter is None:
         return "the table mixes full fine-tuning and adapters without a column for it"
     workload = Workload(task="train" if adapter == "none" else "finetune", seq_len=seq, global_batch=batch)
@@ -182,7 +183,7 @@ _MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 def stated_plans(d: Described) -> list[Plan]:
     """Return the plans a row leaves open when it states all but the micro-batch; none where it does not state the degrees either."""
     devices, framework = software.devices_and_framework(d.row)
-    adapter = software.adapter_of(d.row.get("source", ""), d.row.get("notes", "")) or "none"
+    adapter = software.adapter_of(d.row.get("source", ""), options_of(d.row)) or "none"
     batch = d.workload.global_batch or 0
     found = [_plan(d.row, framework, d.platform, devices, batch, adapter, micro) for micro in _MICRO_BATCHES]
     return [plan for plan in found if isinstance(plan, Plan) and plan.global_batch == batch]
@@ -196,7 +197,7 @@ def with_stated_software(d: Described, plan: Plan) -> Plan:
     attention = software.attention_of(d.row.get("flash_attention", ""), framework)
     if not d.row.get("framework"):
         return replace(plan, precision=precision)
-    execution = software.execution_of(framework, precision, d.row.get("notes", ""))
+    execution = software.execution_of(framework, precision, options_of(d.row))
     return replace(plan, framework=framework, execution=execution, precision=precision, attention=attention)
 
 
@@ -223,7 +224,7 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
     offload = row.get("optimizer_offload", "").lower()
     return Plan(
         framework=framework,
-        execution=software.execution_of(framework, precision, row.get("notes", "")),
+        execution=software.execution_of(framework, precision, options_of(row)),
         precision=precision,
         micro_batch=micro,
         grad_accumulation=accumulation,
@@ -243,7 +244,7 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
         else "optimizer"
         if offload in ("y", "yes") or "opt:y" in offload
         else "none",
-        optimizer="adam8bit" if "bnb" in row.get("notes", "") or (framework == "torchtune" and adapter == "none") else "adamw",
+        optimizer="adam8bit" if "adam8bit" in options_of(row) or (framework == "torchtune" and adapter == "none") else "adamw",
         adapter=adapter,
         adapter_rank=16 if adapter != "none" else 0,
         attention=software.attention_of(row.get("flash_attention", ""), framework),

@@ -84,11 +84,11 @@ def precision_of(text: str, framework: str, peaks: Mapping[str, float]) -> str:
     return "fp16" if framework in _NO_FLASH or "bf16" not in peaks else "bf16"
 
 
-def execution_of(framework: str, precision: str, notes: str) -> str:
+def execution_of(framework: str, precision: str, options: frozenset[str]) -> str:
     """Return eager, compile or jit. float8 linear layers of torchtitan need torch.compile (torchao float8 README)."""
     if framework == "jax":
         return "jit"
-    compiled = "compile" in notes.lower() or (framework == "torchtitan" and precision == "fp8") or framework == "torchtune"
+    compiled = "compile" in options or (framework == "torchtitan" and precision == "fp8") or framework == "torchtune"
     return "compile" if compiled and framework in ("torchtitan", "torchtune", "torch", "llm-foundry") else "eager"
 
 
@@ -147,12 +147,11 @@ def memory_kind(text: str) -> str:
     return "reserved" if "reserved)" in lower and "not" not in lower else "unstated"
 
 
-def adapter_of(source: str, notes: str) -> str | None:
-    """Return none, lora or qlora; None where a table mixes them and neither column tells which."""
-    text = f"{source} {notes}".lower()
-    if "qlora" in text:
-        return "qlora"
-    if "lora" in text:
-        return "lora"
-    mixed = "(finetuning)" in text or "memory and training speed" in text
-    return None if mixed and "sft" not in text and "full finetune" not in text else "none"
+def adapter_of(source: str, options: frozenset[str]) -> str | None:
+    """Return none, lora or qlora; None where a table mixes them and nothing tells which."""
+    lower = source.lower()
+    for name in ("qlora", "lora"):
+        if name in options or name in lower:
+            return name
+    mixed = "(finetuning)" in lower or "memory and training speed" in lower
+    return None if mixed and "full-finetune" not in options else "none"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from advisor.accuracy import software
-from advisor.accuracy.conditions import SYNCHRONOUS, settings_of
+from advisor.accuracy.conditions import SYNCHRONOUS, options_of, settings_of
 from advisor.accuracy.records import Prediction, skip
 from advisor.accuracy.rows import Described, Row, describe, stated_plans, with_stated_software
 from advisor.cost.calibration import Calibration
@@ -20,12 +20,15 @@ from advisor.cost.kernels.generation import generation_of
 from advisor.cost.memory import Memory, memory
 from advisor.cost.terms import GENERATIONS, Terms
 from advisor.cost.training import compose
+from advisor.cost.traits import traits_of
 from advisor.cost.uncertainty import Z_80, training_sigma
 from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.records import Plan, Workload
 from advisor.plan.table import PlanTable
 
+#: Share of tensor-parallel exchanges beside products where they are split and pipelined with them: that of Megatron's user buffers.
+OVERLAP_SPLIT_TENSOR = traits_of("megatron-tuned", "eager").overlap_tensor
 #: Chooses a plan as a recommendation would, with some of its fields fixed.
 Chooser = Callable[[Model, Workload, Platform, Calibration, Mapping[str, Any] | None], Plan | None]
 
@@ -118,6 +121,8 @@ def _terms(described: list[Described], plans: list[Plan], calibration: Calibrati
         parts.append(collect(first.model, first.workload, first.platform, PlanTable.of(plans[i] for i in indices), calibration))
         order += indices
     terms = Terms.concat(parts).take(np.argsort(np.array(order)))
+    asynchronous = np.array(["async-tp" in options_of(d.row) for d in described])
+    terms.columns["overlap_tensor"] = np.where(asynchronous, OVERLAP_SPLIT_TENSOR, terms.overlap_tensor)
     terms.columns["synchronous"] = np.array([float(SYNCHRONOUS in settings_of(d.row, d.platform.devices)) for d in described])
     return terms
 

@@ -238,6 +238,8 @@ def _once_a_step(t: Terms, k: Calibration, parts: dict[str, Floats], stage: dict
     parts["data_parallel"] = gradient + update + sharded
     shard = np.where(t.sharded_states > 0, np.maximum(t.shard_degree, 1.0), 1.0)
     mine = t.trained_params / shard
-    moved = mine * t.optimizer_bytes * k["optimizer_traffic"] + mine * t.step_traffic_bytes
+    # Two moments of 8 bits are read and written in 4 bytes, not in 16.
+    each = t.optimizer_bytes - 12.0 * t.optimizer_8bit
+    moved = mine * each * k["optimizer_traffic"] + mine * t.step_traffic_bytes
     parts["optimizer"] = np.where(t.offload_optimizer > 0, offload.step_seconds(t), moved / t.bandwidth)
     parts["fixed"] = np.full(len(t), k["host.step_s"])

@@ -33,7 +33,15 @@ _STACKS = {
     "llm-foundry": replace(TORCH_TRAINING, logit_passes_bytes=10.0, logit_kept_bytes=4.0),
     "torchtitan": replace(TORCH_TRAINING, logit_kept_bytes=12.5),
     # Recipes for one device: 16-bit states, optimizer fused into backward (no gradients kept), chunked loss.
-    "torchtune": replace(TORCH_TRAINING, stored_weight_bytes=2.0, gradient_bytes=0.0, logit_kept_bytes=3.0),
+    "torchtune": replace(
+        TORCH_TRAINING,
+        stored_weight_bytes=2.0,
+        gradient_bytes=0.0,
+        logit_kept_bytes=3.0,
+        # 16-bit gradient and weight: 2 + 2 + 2 bytes beside 16 of two fp32 moments; no pass that clips.
+        optimizer_bytes=22.0,
+        step_traffic_bytes=0.0,
+    ),
     "flash-attn": replace(TORCH_TRAINING, fusion="fused", kernels_forward=24.0, kernels_backward=36.0, reduces_each_micro_batch=False),
 }
 

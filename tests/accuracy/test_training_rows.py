@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.accuracy.conditions import SYNCHRONOUS, settings_of
+from advisor.accuracy.conditions import OPTIONS, SYNCHRONOUS, options_of, settings_of
 from advisor.accuracy.hardware import platform_of
 from advisor.accuracy.rows import Described, describe, number, stated_plans
 from advisor.accuracy.training_rows import predict, prepare
@@ -163,3 +163,34 @@ def test_rows_of_one_name_but_other_shapes_are_no_family() -> None:
     families = {p.family for p in predict(prepare(table, known), known)}
     assert len(families) == 2
     assert None not in families
+
+
+@pytest.mark.parametrize(
+    ("notes", "options"),
+    [
+        ("FSDP + torch.compile + Float8", {"compile"}),
+        ("async TP, torch.compile", {"compile", "async-tp"}),
+        ("vanilla TP", set()),
+        ("QLoRA; packed", {"qlora"}),
+        ("LoRA Performance", {"lora"}),
+        ("SFT Performance", {"full-finetune"}),
+        ("bnb 8-bit optimizer", {"adam8bit"}),
+        ("baseline w/o bnb", set()),
+    ],
+)
+def test_options_are_read_from_notes(notes: str, options: set[str]) -> None:
+    assert options_of({"notes": notes}) == options
+
+
+def test_options_of_shipped_rows_are_listed_and_known() -> None:
+    rows = {row["id"]: row for row in read_published("training")}
+    listed = {name: options_of(row) for name, row in rows.items() if options_of(row)}
+    assert len(listed) == 55
+    assert set().union(*listed.values()) <= set(OPTIONS)
+    assert {describe(rows[name]).plan.execution for name in listed if "compile" in listed[name] and "torchtitan" in name} == {"compile"}
+
+
+def test_split_exchanges_run_beside_products() -> None:
+    table = [ROW | {"notes": "vanilla TP"}, ROW | {"notes": "async TP"}]
+    plain, split = prepare(table, load_calibration()).terms.overlap_tensor
+    assert split > plain
