@@ -112,7 +112,7 @@ def _cases(benchmark: Benchmark, backend: Backend, facts: Mapping[str, Any]) -> 
         variants = backend.variants.get(f"{benchmark.name}:{dtype}", backend.variants.get(benchmark.name, ())) if benchmark.variant else ()
         if facts.get("quick"):
             # The usual variant of a narrow dtype; two in fp32, which leaves out what takes long to compile.
-            variants = variants[: 2 if dtype == "fp32" else 1]
+            variants = backend.variants.get(f"{benchmark.name}:quick", variants[: 2 if dtype == "fp32" else 1])
         for params in benchmark.cases({**facts, "dtype": dtype}):
             if operations is not None and params.get("operation") not in operations:
                 continue

@@ -53,8 +53,8 @@ class Backend:
     """A framework that kernels are measured through.
 
     ``open(device, threads, options)`` imports it. ``env(threads)`` gives the variables to set before that. ``dtypes`` and ``variants``
-    say by benchmark what to plan by default, the usual variant first (``gemm:int8`` overrides ``gemm`` for one dtype); what is asked
-    for beyond them is answered by the session itself.
+    say by benchmark what to plan by default, the usual variant first (``gemm:int8`` overrides ``gemm`` for one dtype, ``gemm:quick``
+    for a quick plan); what is asked for beyond them is answered by the session itself.
 
     ``needs`` are modules it cannot do without beside ``module``. ``requirements`` are what pip installs into a managed environment for
     it, named ``environment`` (its own name where that is None): backends that name the same one share it. ``impossible()`` says why this

@@ -44,6 +44,8 @@ class NativeSession:
             raise Unsupported(f"the native backend has no {case.benchmark}")
         if case.dtype not in ELEMENTS:
             raise Unsupported(f"the native backend computes in fp32 and fp64, not in {case.dtype}")
+        if case.benchmark == "bandwidth" and case.params["operation"] not in OPERATIONS:
+            raise Unsupported(f"the native backend has no {case.params['operation']}")
         return self._gemm(case, inputs) if case.benchmark == "gemm" else self._bandwidth(case, inputs)
 
     def _kernels(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from microbench.plugin import Backend, Kernel, Unsupported
@@ -15,8 +15,20 @@ IR_VERSION = 8
 DTYPES = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "int8": "int8"}
 
 
+#: Executions of a network, and how far onnxruntime rewrites the graph in each: all it can, layouts left, fusions left, not at all.
+LEVELS = {
+    "graph": "ORT_ENABLE_ALL",
+    "graph-extended": "ORT_ENABLE_EXTENDED",
+    "graph-basic": "ORT_ENABLE_BASIC",
+    "graph-off": "ORT_DISABLE_ALL",
+}
+
+
 class OrtSession:
-    """onnxruntime with one provider and a number of intra-op threads."""
+    """onnxruntime with one provider and a number of intra-op threads; ``execution`` is that of the case at hand."""
+
+    executions: Sequence[str] = tuple(LEVELS)
+    execution = "graph"
 
     def __init__(self, device: str, threads: int, options: Mapping[str, Any]) -> None:
         import numpy
@@ -53,6 +65,7 @@ class OrtSession:
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        options.graph_optimization_level = getattr(self.ort.GraphOptimizationLevel, LEVELS[self.execution])
         values = [self.ort.OrtValue.ortvalue_from_numpy(self.np.ascontiguousarray(array)) for array in (weights or {}).values()]
         if values:
             options.add_external_initializers(list(weights or {}), values)
@@ -168,6 +181,6 @@ BACKEND = Backend(
     open=OrtSession,
     env=environment,
     dtypes={"gemm": ("fp32", "fp16", "fp64", "int8"), "attention": ("fp32", "fp16"), "launch": ("fp32",), "model": ("fp32", "fp16")},
-    variants={"model": ("graph",), "gemm": ("constant", "dynamic"), "attention": ("graph",)},
+    variants={"model": tuple(LEVELS), "model:quick": ("graph",), "gemm": ("constant", "dynamic"), "attention": ("graph",)},
     devices=("cpu", "cuda", "rocm"),
 )

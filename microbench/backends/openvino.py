@@ -19,6 +19,8 @@ HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 class OpenVinoSession(OrtSession):
     """openvino on one device; graphs are built by the parent, compiled and run here."""
 
+    executions = ("graph",)
+
     def __init__(self, device: str, threads: int, options: Mapping[str, Any]) -> None:
         import numpy
         import onnx

@@ -17,6 +17,8 @@ DTYPES = ("fp32", "tf32", "fp16")
 class TensorRtSession(OrtSession):
     """tensorrt on one CUDA device; graphs are built by the parent, engines here."""
 
+    executions = ("graph",)
+
     def __init__(self, device: str, threads: int, options: Mapping[str, Any]) -> None:
         import numpy
         import onnx

@@ -187,6 +187,8 @@ BACKEND = Backend(
     },
     variants={
         "model": ("eager", "script", "compile"),
+        "model:bf16": ("eager", "autocast", "script", "compile"),
+        "model:fp16": ("eager", "autocast", "script", "compile"),
         "gemm": ("constant", "dynamic"),
         "gemm:int8": ("dynamic",),
         "attention": ("flash", "math"),

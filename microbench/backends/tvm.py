@@ -14,6 +14,8 @@ from microbench.protocol import Case
 class TvmSession(OrtSession):
     """tvm's compiler and virtual machine; graphs are built by the parent, compiled and run here."""
 
+    executions = ("graph",)
+
     def __init__(self, device: str, threads: int, options: Mapping[str, Any]) -> None:
         import numpy
         import onnx

@@ -151,8 +151,9 @@ def build(session: Any, case: Case, inputs: Mapping[str, Any]) -> Kernel:
     """Make the network ready: graph, optional dynamic quantization, session with inputs and output bound."""
     if case.params.get("mode") == "train":
         raise Unsupported("graphs are built for inference; there is no training step for them")
-    if case.params.get("execution", "graph") != "graph":
-        raise Unsupported("an ONNX graph runs as a graph only")
+    session.execution = case.params.get("execution", "graph")
+    if session.execution not in session.executions:
+        raise Unsupported(f"an ONNX graph runs as {', '.join(session.executions)} here, not as {session.execution!r}")
     if case.dtype not in TYPES:
         raise Unsupported(f"no {case.dtype} kernels for MatMul and Conv behind an ONNX graph here")
     start = time.perf_counter()

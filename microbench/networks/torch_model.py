@@ -174,13 +174,19 @@ def build(session: Any, case: Case, inputs: Mapping[str, Any]) -> Kernel:
     if train:
         return _train(session, case, model.to(session.device), x, torch.from_numpy(inputs["targets"]).to(session.device), start)
     model = model.eval().to(session.device)
-    if x.is_floating_point():
+    autocast = case.params.get("execution") == "autocast"
+    if autocast and (case.dtype not in ("bf16", "fp16") or case.params.get("quantization", "none") != "none"):
+        raise Unsupported("autocast takes fp32 networks to bf16 or fp16")
+    if x.is_floating_point() and not autocast:
         x = x.to(TYPES[case.dtype])
-    model = _executed(case, _quantized(case, model), x)
+    model = model if autocast else _executed(case, _quantized(case, model), x)
     box: list[Any] = [None]
+    # Under autocast weights stay in fp32 and are cast in every call; caching the casts is for training.
+    device = session.device.split(":")[0]
+    narrow = torch.autocast(device, TYPES[case.dtype], cache_enabled=False) if autocast else contextlib.nullcontext()
 
     def run() -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), narrow:
             box[0] = model(x)
 
     return session.kernel(run, lambda: box[0], prepare_s=time.perf_counter() - start)

@@ -24,7 +24,7 @@ from advisor.errors import AdvisorError, EnvironmentLacks, UnknownName, UsageErr
 from advisor.usecases import env as usecase
 
 ADVISOR = [sys.executable, "-c", "import sys; from advisor.cli.main import main; main(sys.argv[1:])"]
-BACKEND = '''
+BACKEND = """
 from microbench.plugin import Backend, Kernel
 
 
@@ -43,7 +43,7 @@ BACKEND = Backend(
     name="toy", module="toyframework", install="advisor env create toy", environment="toys", requirements=("toyframework",),
     open=Session, dtypes={"gemm": ("fp32",)},
 )
-'''
+"""
 BARE = EnvironmentSpec(name="bare", requirements=())
 
 
@@ -226,7 +226,12 @@ def test_a_file_in_the_current_folder_does_not_stand_in_for_a_framework(tmp_path
     (tmp_path / "microbench").mkdir()
     (tmp_path / "microbench" / "__init__.py").write_text("raise SystemExit('not microbench')\n")
     done = subprocess.run(
-        [sys.executable, "-m", "microbench", "--catalogue"], cwd=tmp_path, env=child_variables(None), capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "microbench", "--catalogue"],
+        cwd=tmp_path,
+        env=child_variables(None),
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "gemm" in json.loads(done.stdout)["benchmarks"]

@@ -55,10 +55,15 @@ def planned(backend):
     return cases
 
 
-@pytest.mark.parametrize("name", ["numpy", "torch", "jax", "onnxruntime", "openvino"])
+FRAMEWORKS = ["numpy", "native", "torch", "jax", "onnxruntime", "openvino", "tensorflow", "tensorflow-xla", "litert", "tvm", "executorch",
+              "mindspore", "tensorrt", "triton"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_all_that_a_backend_states_is_right(name):
     backend = backends()[name]
-    pytest.importorskip(backend.module)
+    if not backend.present:
+        pytest.skip(backend.missing())
     cases = planned(backend)
     rows, done = measure(name, cases)
     assert len(rows) == len(cases), done.stderr[-2000:]

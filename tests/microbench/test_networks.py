@@ -12,6 +12,7 @@ import pytest
 
 from microbench.networks.forward import numpy_conv
 from microbench.networks.weights import complete, flops, make_weights
+from microbench.plugin import load_backend
 from microbench.protocol import Case, Request
 
 ENCODER = {"kind": "encoder", "layers": 2, "hidden": 32, "heads": 4, "ffn_hidden": 64, "vocab": 100, "max_seq": 24}
@@ -40,9 +41,16 @@ def case(params, execution, dtype="fp32", quantization="none"):
     return Case(benchmark="model", dtype=dtype, params={**params, "execution": execution, "quantization": quantization})
 
 
-@pytest.mark.parametrize(("backend", "execution"), [("torch", "eager"), ("torch", "script"), ("jax", "jit"), ("onnxruntime", "graph")])
+EXECUTIONS = [
+    ("torch", "eager"), ("torch", "script"), ("jax", "jit"), ("onnxruntime", "graph"), ("openvino", "graph"), ("tensorflow", "graph"),
+    ("litert", "graph"), ("tvm", "graph"), ("executorch", "graph"), ("mindspore", "eager"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("backend", "execution"), EXECUTIONS)
 def test_frameworks_agree_with_the_reference(backend, execution):
-    pytest.importorskip(backend)
+    if not load_backend(backend).present:
+        pytest.skip(load_backend(backend).missing())
     # The llama layer is compiled once in JAX, in its training step.
     cases = [case(params, execution) for params in NETWORKS if backend != "jax" or params["network"] is not LLAMA]
     if execution in ("eager", "jit"):
@@ -63,6 +71,17 @@ def test_narrow_networks_are_less_exact_and_still_right():
     (row,) = run("torch", [case(NETWORKS[0], "eager", "bf16")])
     assert row["status"] in ("ok", "contended"), row
     assert 1e-4 < row["max_error"] < 0.08
+
+
+def test_graph_levels_and_autocast_are_told_apart_and_right():
+    pytest.importorskip("onnxruntime")
+    levels = [case(NETWORKS[0], execution) for execution in ("graph", "graph-extended", "graph-basic", "graph-off")]
+    assert {row["status"] for row in run("onnxruntime", levels)} <= {"ok", "contended"}
+    pytest.importorskip("torch")
+    narrow, wide = run("torch", [case(NETWORKS[0], "autocast", "bf16"), case(NETWORKS[0], "autocast", "fp32")])
+    assert narrow["status"] in ("ok", "contended"), narrow
+    assert 1e-4 < narrow["max_error"] < 0.08
+    assert wide["status"] == "unsupported"
 
 
 def test_what_cannot_be_done_is_unsupported():
