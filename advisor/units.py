@@ -20,6 +20,8 @@ DTYPE_BITS: Final[dict[str, int]] = {
     "fp16": 16,
     "bf16": 16,
     "fp8": 8,
+    "fp8_rows": 8,
+    "fp8_block": 8,
     "int8": 8,
     "fp4": 4,
     "int4": 4,

@@ -61,6 +61,7 @@ OPTIONS: Mapping[str, str] = {
     "lora": r"(?<!q)lora",
     "full-finetune": r"full finetune|\bsft\b",
     "adam8bit": r"(?<!w/o )bnb",
+    "interleaved": r"interleaved 1f1b",
 }
 
 

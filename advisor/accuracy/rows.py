@@ -232,7 +232,7 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
         dp=dp,
         tp=tp,
         pp=pp,
-        vpp=(whole(row.get("vpp")) or 1) if pp > 1 else 1,
+        vpp=(whole(row.get("vpp")) or (software.INTERLEAVED_CHUNKS if "interleaved" in options_of(row) else 1)) if pp > 1 else 1,
         cp=cp,
         ep=whole(row.get("ep")) or 1,
         sharding=sharding.kind,

@@ -47,6 +47,9 @@ RECIPE_SEQ: Mapping[str, int] = {"torchtitan": 8192, "nanotron": 4096}
 #: Recomputation of the recipes a table refers to without printing it: torchtitan ``train_configs/llama3_*.toml``; torchtune
 #: ``recipes/configs/llama3_1/8B_full_single_device.yaml`` and ``8B_lora_single_device.yaml`` (``enable_activation_checkpointing: True``).
 RECIPE_RECOMPUTE: Mapping[str, str] = {"torchtitan": "selective", "torchtune": "full"}
+#: Chunks of a stage where a run is interleaved and the table does not say how far (torchtitan distributed/pipeline_parallel.py: two stages
+#: a rank unless the schedule holds one).
+INTERLEAVED_CHUNKS = 2
 #: Frameworks whose published runs with a blank precision use 8 bits where the device has them (vendors' tuned configurations).
 TUNED = frozenset({"megatron-tuned"})
 _NO_FLASH = frozenset({"unnamed-3d", "megatron-2021", "megatron-deepspeed", "libai", "deepspeed"})
@@ -71,7 +74,8 @@ def precision_of(text: str, framework: str, peaks: Mapping[str, float]) -> str:
     if "nvfp4" in lower:
         return "fp4"
     if "fp8" in lower or "float8" in lower:
-        return "fp8"
+        # Rows scaled apart run on open kernels with scales, not on the vendor's library (torchao float8 README).
+        return "fp8_rows" if "rowwise" in lower else "fp8"
     if "bf16" in lower and "fp16 or bf16" not in lower:
         return "bf16"
     if "fp16" in lower or "16-bit" in lower:
@@ -88,7 +92,7 @@ def execution_of(framework: str, precision: str, options: frozenset[str]) -> str
     """Return eager, compile or jit. float8 linear layers of torchtitan need torch.compile (torchao float8 README)."""
     if framework == "jax":
         return "jit"
-    compiled = "compile" in options or (framework == "torchtitan" and precision == "fp8") or framework == "torchtune"
+    compiled = "compile" in options or (framework == "torchtitan" and precision.startswith("fp8")) or framework == "torchtune"
     return "compile" if compiled and framework in ("torchtitan", "torchtune", "torch", "llm-foundry") else "eager"
 
 

@@ -38,6 +38,7 @@ _TRAIT_COLUMNS = (
     "logit_passes_bytes",
     "optimizer_bytes",
     "host_update_s",
+    "cast_passes",
     "step_traffic_bytes",
     "gradient_bytes",
     "reduces_each_micro_batch",

@@ -82,8 +82,8 @@ def _kernel_times(t: Terms, k: Calibration) -> dict[str, Floats]:
         + t.batched_backward * unfused
         + t.misaligned_backward * misaligned
         + t.score_bytes_backward / t.bandwidth,
-        "elementwise_forward": (t.traffic_forward * traffic + t.cast_forward) / t.bandwidth,
-        "elementwise_backward": (t.traffic_backward * traffic + t.cast_backward) / t.bandwidth + accumulate,
+        "elementwise_forward": (t.traffic_forward * traffic + t.cast_forward * t.cast_passes) / t.bandwidth,
+        "elementwise_backward": (t.traffic_backward * traffic + t.cast_backward * t.cast_passes) / t.bandwidth + accumulate,
         "edges_forward": t.head_gemm_forward * head / rate + passes * 0.4,
         "edges_backward": t.head_gemm_backward * head / rate + passes * 0.6,
     }

@@ -83,6 +83,8 @@ class Traits:
     core only; torch keeps every other product; MaxText's ``minimal`` keeps all products)."""
     selective_products: float = 0.0
     """Share of the forward products that selective recomputation repeats (torch checkpoints every other one; Megatron none)."""
+    cast_passes: float = 1.0
+    """Bytes that quantizing the operands of 8-bit products moves, over one pass that reads 16 bits and writes 8."""
     host_update_s: float = 2.6e-10
     """Host seconds of updating one parameter on all cores of a node: 2.57 s for 10 billion with DeepSpeed's CPU-Adam, 14.76 s with torch's
     Adam (Ren et al., "ZeRO-Offload", ATC 2021, table 4: two Xeon Platinum 8168)."""

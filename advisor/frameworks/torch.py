@@ -28,6 +28,8 @@ TORCH_TRAINING = Traits(
     reduces_each_micro_batch=True,
     optimizer_bytes=28.0,
     host_update_s=1.48e-9,
+    # Dynamic scaling reads every operand once more for its maximum, and writes it in both layouts (torchao float8 README).
+    cast_passes=2.0,
 )
 _STACKS = {
     "llm-foundry": replace(TORCH_TRAINING, logit_passes_bytes=10.0, logit_kept_bytes=4.0),

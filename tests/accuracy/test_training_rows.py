@@ -176,6 +176,8 @@ def test_rows_of_one_name_but_other_shapes_are_no_family() -> None:
         ("SFT Performance", {"full-finetune"}),
         ("bnb 8-bit optimizer", {"adam8bit"}),
         ("baseline w/o bnb", set()),
+        ("schedule Interleaved 1F1B + torch.compile", {"compile", "interleaved"}),
+        ("full activation recompute & interleaving used in paper", set()),
     ],
 )
 def test_options_are_read_from_notes(notes: str, options: set[str]) -> None:
@@ -188,6 +190,17 @@ def test_options_of_shipped_rows_are_listed_and_known() -> None:
     assert len(listed) == 55
     assert set().union(*listed.values()) <= set(OPTIONS)
     assert {describe(rows[name]).plan.execution for name in listed if "compile" in listed[name] and "torchtitan" in name} == {"compile"}
+
+
+def test_what_a_row_states_in_words_reaches_its_plan() -> None:
+    base = ROW | {"framework": "torchtitan", "hw_class": "H100-80", "hardware": "H100-SXM5-80GB", "pp": "4", "dp": "4"}
+    words = {"precision": "bf16+float8 rowwise", "notes": "Interleaved 1F1B + torch.compile"}
+    found = describe(base | words)
+    assert isinstance(found, Described)
+    assert found.plan is not None
+    assert (found.plan.precision, found.plan.vpp, found.plan.execution) == ("fp8_rows", 2, "compile")
+    rows, whole = (prepare([base | {"precision": p}], load_calibration()).terms for p in ("bf16+float8 rowwise", "bf16+float8 tensorwise"))
+    assert float(rows.gemm_forward[0]) > float(whole.gemm_forward[0])
 
 
 def test_split_exchanges_run_beside_products() -> None:
