@@ -29,8 +29,8 @@ from microbench.stats import median_interval
 
 SHAPES = ((1024, 1024, 1024), (2048, 2048, 2048), (512, 11008, 4096))
 BAR = 0.95
-#: Backends that are measured again in every pair: the best of the first look, and what may have been close to it.
-CANDIDATES = 3
+#: Cases that are measured again in every pair: the best of the first look, and what may have been close to it in other backends.
+CANDIDATES, OF_ONE_BACKEND = 4, 2
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,11 @@ def measure(requests: list[Request], limit_s: float) -> list[tuple[str, Case, di
 
 
 def candidates(benchmark: str, backends: tuple[str, ...] | None, seconds: float) -> list[Request]:
-    """Return the Requests of a first look's best cases, at most CANDIDATES of them."""
+    """Return the Requests of a first look's best cases, at most CANDIDATES of them, OF_ONE_BACKEND of each."""
     requests = product_requests(benchmark, backends, seconds)
-    rows = sorted(measure(requests, 10 * seconds), key=lambda row: -row[2]["value"])[:CANDIDATES]
+    ordered = sorted(measure(requests, 10 * seconds), key=lambda row: -row[2]["value"])
+    place = {id(row): sum(other[0] == row[0] for other in ordered[:i]) for i, row in enumerate(ordered)}
+    rows = [row for row in ordered if place[id(row)] < OF_ONE_BACKEND][:CANDIDATES]
     if not rows:
         sys.exit(f"no backend gives a number for {benchmark}")
     chosen = []
