@@ -69,20 +69,30 @@ def environments_of(claim: Claim) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def folder(name: str) -> Path:
-    """Return where the environment ``name`` lies, or would lie."""
-    from advisor.resources import user_data_dir
-
-    return user_data_dir() / "environments" / name
-
-
 def interpreter(name: str) -> str | None:
     """Return the Python that runs the experiments of environment ``name``: its own, this one where it has every module, else None."""
-    own = folder(environment(name).name)
-    for python in (own / "bin" / "python", own / "Scripts" / "python.exe"):
-        if python.is_file():
-            return str(python)
+    from advisor.bench.environments import usable_python
+
+    own = usable_python(environment(name).name)
+    if own is not None:
+        return own
     return sys.executable if all(_importable(module) for module in environment(name).modules) else None
+
+
+def spec_of(name: str, backends: Mapping[str, Any]) -> Any:
+    """Return what environment ``name`` is built from: what claims need, and what the backends that run in it ask for.
+
+    ``backends`` are the specifications of ``advisor.bench.environments.specs``.
+    """
+    from advisor.bench.environments import EnvironmentSpec
+
+    own, other = environment(name), backends.get(name)
+    return EnvironmentSpec(
+        name=name,
+        requirements=tuple(dict.fromkeys((*(other.requirements if other else ()), *own.packages))),
+        modules=tuple(dict.fromkeys((*(other.modules if other else ()), *own.modules))),
+        backends=other.backends if other else (),
+    )
 
 
 def _importable(module: str) -> bool:
@@ -99,9 +109,11 @@ def lacks(name: str) -> str:
 
 def installed_in(name: str) -> dict[str, str]:
     """Return the versions of what is installed in environment ``name``; nothing where it is not built."""
+    from advisor.bench.environments import base_folder
     from advisor.probe.packages import packages_on
 
-    places = [*folder(name).glob("lib/python*/site-packages"), folder(name) / "Lib" / "site-packages"]
+    folder = base_folder() / name
+    places = [*folder.glob("lib/python*/site-packages"), folder / "Lib" / "site-packages"]
     return packages_on(tuple(str(place) for place in places if place.is_dir()))
 
 

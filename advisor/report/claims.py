@@ -128,12 +128,12 @@ def render_prepare(document: dict[str, Any]) -> None:
 
     out = console()
     rows = document["environments"]
-    there = sum(row["state"] in ("present", "built") for row in rows)
+    there = sum(row["state"] in ("ready", "here") for row in rows)
     out.print(f"{there} of {len(rows)} environments are there; {document['seconds']:.0f} s", style="bold", markup=False)
     for row in rows:
-        style = {"failed": "red", "missing": "yellow"}.get(row["state"], "")
+        style = "" if row["state"] in ("ready", "here") else "yellow"
         out.print(f"  {row['name']:12} {row['state']:8} {row['seconds']:5.0f} s  {row['for']}", style=style, markup=False)
-        if row["state"] == "missing":
+        if row["state"] not in ("ready", "here"):
             out.print(f"  {'':12} pip install {' '.join(row['packages'])}", style="dim", markup=False)
         if row["reason"]:
             out.print(f"  {'':12} {row['reason']}", style=style, markup=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from advisor.claims.records import Claim, Say
+from advisor.errors import AdvisorError, EnvironmentLacks
 from advisor.usecases.claims_run import chosen_claims, context
 from advisor.usecases.claims_stored import StoredClaims
 
@@ -28,28 +29,49 @@ def prepare_claims(
     ``names``: these claims only; ``only``: these environments only, and no exports; ``dry_run`` builds nothing and says what is missing.
     What is there already is left as it is. UnknownName for a claim or an environment that does not exist.
     """
+    from advisor.bench.children import ask
+    from advisor.bench.environments import specs
     from advisor.claims.environments import environment, environments_of
     from advisor.claims.library import all_claims
 
     claims = chosen_claims(names, not names, all_claims(file))
     wanted = list(only) or list(dict.fromkeys(name for claim in claims for name in environments_of(claim)))
     start = time.monotonic()
-    rows = [_environment(environment(name), dry_run, say) for name in wanted]
+    backends = specs(ask("--catalogue"))
+    rows = [_environment(environment(name).name, backends, dry_run, say) for name in wanted]
     kept = [] if only or dry_run else _kept(claims, database_url, say)
     return {"schema_version": SCHEMA_VERSION, "environments": rows, "kept": kept, "seconds": time.monotonic() - start}
 
 
-def _environment(wanted: Any, dry_run: bool, say: Say) -> dict[str, Any]:
-    from advisor.claims.build import build, missing_row
-    from advisor.claims.environments import interpreter
+def _environment(name: str, backends: Mapping[str, Any], dry_run: bool, say: Say) -> dict[str, Any]:
+    """Build one environment unless it is there, or this interpreter serves; a failure is a row."""
+    from advisor.bench.environment_build import create
+    from advisor.bench.environments import find
+    from advisor.claims.environments import environment, interpreter, spec_of
 
-    return missing_row(wanted) if dry_run and interpreter(wanted.name) is None else build(wanted, say)
+    start = time.monotonic()
+    spec = spec_of(name, backends)
+    state, reason = find(name, spec).state, None
+    if state == "absent" and interpreter(name) is not None:
+        state = "here"
+    elif state not in ("ready", "here") and not dry_run:
+        try:
+            state = create(spec, say).state
+        except EnvironmentLacks as error:
+            state, reason = "failed", error.message
+    return {
+        "name": name,
+        "state": state,
+        "reason": reason,
+        "for": environment(name).purpose,
+        "packages": list(spec.requirements),
+        "seconds": time.monotonic() - start,
+    }
 
 
 def _kept(claims: Sequence[Claim], database_url: str, say: Say) -> list[dict[str, Any]]:
     """Let every experiment build what it keeps; a failure is a row, and the next one goes on."""
     from advisor.claims.library import experiments
-    from advisor.errors import AdvisorError
 
     known, stored = experiments(), StoredClaims(database_url)
     rows = []

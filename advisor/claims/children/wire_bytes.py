@@ -28,27 +28,32 @@ ACKED_AT, INFO_BYTES = 120, 192
 
 
 def measure(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return bytes a step over parameter bytes for ``system`` (fsdp2, fsdp2-kept, zero3, ddp)."""
+    """Return bytes a step over parameter bytes for each of ``systems``: a label to fsdp2, fsdp2-kept, zero3 or ddp."""
     if not hasattr(socket, "TCP_INFO"):
         raise Lacks("the kernel does not tell how many bytes a socket sent (Linux does)")
-    system = str(arguments["system"])
-    if system == "zero3":
-        import deepspeed  # noqa: F401 - a missing package is an answer
-    else:
-        import torch  # noqa: F401
+    systems = dict(arguments["systems"])
+    import torch  # noqa: F401 - a missing package is an answer
+
+    if "zero3" in systems.values():
+        import deepspeed  # noqa: F401
+    shape = {"layers": int(arguments.get("layers") or 8), "width": int(arguments.get("width") or 256)}
+    counted = {system: _counted(system, shape) for system in dict.fromkeys(systems.values())}
+    return [{"label": label, **counted[system]} for label, system in systems.items()]
+
+
+def _counted(system: str, shape: Mapping[str, int]) -> dict[str, Any]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shape = {"layers": int(arguments.get("layers") or 8), "width": int(arguments.get("width") or 256)}
     with tempfile.TemporaryDirectory() as folder:
         ranks = []
         for rank in range(RANKS):
             variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank),
                          "WORLD_SIZE": str(RANKS), "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
             told = json.dumps({**shape, "system": system, "out": f"{folder}/{rank}.json"})
-            log = Path(folder, f"{rank}.log").open("w")
-            command = booted(sys.executable, __spec__.name, told)
-            ranks.append(subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log))
+            with Path(folder, f"{rank}.log").open("w") as log:
+                command = booted(sys.executable, __spec__.name, told)
+                ranks.append(subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log))
         try:
             codes = [process.wait(timeout=LIMIT_S) for process in ranks]
         finally:
@@ -60,7 +65,7 @@ def measure(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(RANKS)]
     sent, parameters = sum(item["sent_bytes"] for item in found) / STEPS, found[0]["parameter_bytes"]
     detail = {"system": system, "sent_bytes_a_step": sent, "parameter_bytes": parameters, "losses": found[0]["losses"]}
-    return [{"label": f"{shape['layers']} layers of {shape['width']}, 2 processes", "value": sent / parameters, "detail": detail}]
+    return {"value": sent / parameters, "detail": detail}
 
 
 def sent_bytes() -> int:
@@ -141,6 +146,8 @@ def _zero3(model: Any) -> Step:
     import deepspeed
     import torch
 
+    # DeepSpeed's own shared memory would move tensors past the wire (and be compiled first); the collectives are gloo's, as FSDP2's are.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(dist_backend="gloo")
     # Thresholds of nothing: every parameter is cut and gathered, as in the published schedule.
     zero = {"stage": 3, "stage3_param_persistence_threshold": 0, "stage3_max_reuse_distance": 0, "stage3_prefetch_bucket_size": 0,

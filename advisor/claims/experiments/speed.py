@@ -12,13 +12,14 @@ One round is one fresh process a side; the side that goes first changes from rou
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import DRIFT
-from advisor.claims.environments import child_command, interpreter, lacks
+from advisor.claims.environments import interpreter, lacks
 from advisor.claims.experiments._rounds import LEAST, enough, in_turns
 from advisor.claims.networks import NETWORKS, backend_of
 from advisor.claims.records import Claim, Context, Experiment, Outcome, Setting
@@ -98,8 +99,8 @@ def _reachable(side: Mapping[str, Any]) -> bool:
 def _round(parameters: Mapping[str, Any], name: str, context: Context, number: int, budget_s: float) -> list[Line]:
     """Run one side's process, in its environment."""
     environment = parameters[name].get("environment")
-    command = child_command(interpreter(str(environment)), "microbench") if environment else None
-    return run_round(request_of(parameters, name, context, number, budget_s), command=command)
+    python = interpreter(str(environment)) if environment else None
+    return run_round(request_of(parameters, name, context, number, budget_s), python=None if python == sys.executable else python)
 
 
 def prepare(parameters: Mapping[str, Any], context: Context) -> Outcome:
