@@ -15,6 +15,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from advisor.bench.environments import (
     clean_variables,
     find,
     manifest,
+    normal,
     python_in,
 )
 from advisor.errors import EnvironmentLacks
@@ -69,6 +71,8 @@ def create(
         here = find(spec.name, spec)
         if here.state == "ready" and not again and manifest(here.path) is not None:
             return here
+        # Others may have asked for more in an environment of this name: that stays.
+        spec = replace(spec, requirements=tuple(dict.fromkeys((*spec.requirements, *here.requirements))))
         stage = base_folder() / f".{spec.name}.{uuid.uuid4().hex[:8]}"
         try:
             _make(stage, spec, say, constraints, pip_options, python or sys.executable)
@@ -154,7 +158,7 @@ def _write_manifest(stage: Path, spec: EnvironmentSpec, constraints: Sequence[st
         "constraints": [Path(file).read_text(encoding="utf-8") for file in constraints],
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": python_version,
-        "packages": packages,
+        "packages": normal(packages),
         "size_bytes": sum(path.lstat().st_size for path in stage.rglob("*") if not path.is_dir()),
     }
     (stage / MANIFEST).write_text(json.dumps(document, indent=1), encoding="utf-8")

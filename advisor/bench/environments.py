@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -103,7 +104,14 @@ def manifest(folder: Path) -> dict[str, Any] | None:
         document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return document if isinstance(document, dict) and isinstance(document.get("packages"), dict) else None
+    if not isinstance(document, dict) or not isinstance(document.get("packages"), dict):
+        return None
+    return {**document, "packages": normal(document["packages"])}
+
+
+def normal(packages: Mapping[str, str]) -> dict[str, str]:
+    """Return versions by the normal form of each distribution's name (PEP 503): small letters, runs of ``-_.`` as one ``-``."""
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in packages.items()}
 
 
 def find(name: str, spec: EnvironmentSpec | None = None) -> Environment:
@@ -126,7 +134,8 @@ def find(name: str, spec: EnvironmentSpec | None = None) -> Environment:
     answer = run_child([str(python), "-c", VERSIONS], timeout_s=START_S, env=clean_variables())
     if answer.status != "ok":
         return Environment(state="broken", reason=f"its python does not start: {answer.reason}", python=str(python), **known)
-    version, packages = json.loads(answer.stdout.strip().splitlines()[-1])
+    version, found = json.loads(answer.stdout.strip().splitlines()[-1])
+    packages = normal(found)
     known |= {"python": str(python), "python_version": version, "packages": packages}
     gone = [f"{package} {was}" for package, was in (made.get("packages") or {}).items() if packages.get(package) != was]
     if gone:

@@ -34,7 +34,7 @@ class ProgressLine:
 def _versions(row: dict[str, Any]) -> str:
     """Return the versions of what was asked for: ``tensorflow-cpu 2.21.0``."""
     names = [requirement.partition(";")[0].strip() for requirement in row["requirements"]]
-    have = {name.lower().replace("_", "-"): version for name, version in row["packages"].items()}
+    have = row["packages"]
     found = [f"{name} {have[name.lower()]}" for name in names if name.lower() in have]
     return ", ".join(found[:_SHOWN]) or f"{len(have)} packages"
 

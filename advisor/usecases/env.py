@@ -107,6 +107,22 @@ def software_of(pythons: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return {name: {"python": found.python_version, "packages": dict(found.packages)} for name in names for found in (find(name),)}
 
 
+def managed_versions() -> dict[str, str]:
+    """Return the version of each framework that a managed environment was built with, under the name of its backend; starts nothing."""
+    from advisor.bench.environments import base_folder, manifest
+    from advisor.frameworks import all_frameworks
+
+    folder, found = base_folder(), {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        packages = (manifest(path) or {}).get("packages") or {}
+        for spec in all_frameworks() if packages else ():
+            version = next((packages[name] for name in spec.distributions if name in packages), None)
+            # An environment that is named after the framework is where its backend runs; elsewhere it only came along.
+            if version and (path.name == spec.name or spec.name not in found):
+                found[spec.bench_backend or spec.name] = version
+    return found
+
+
 def _specs(files: Sequence[str]) -> dict[str, EnvironmentSpec]:
     from advisor.bench.children import ask
     from advisor.bench.environments import specs
@@ -154,4 +170,4 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name!r} is no name of an environment", "small letters, digits, - and _", code="BAD-NAME")
 
 
-__all__ = ["Environment", "create", "interpreters", "listing", "remove", "software_of"]
+__all__ = ["Environment", "create", "interpreters", "listing", "managed_versions", "remove", "software_of"]

@@ -37,10 +37,14 @@ class Now:
 
 
 def now_of(machine: Machine, device: str) -> Now:
-    """Return what a probe found: the version of each framework under the name of its backend, and the device's driver."""
-    from advisor.frameworks import framework as descriptor
+    """Return what a probe found: the version of each framework under the name of its backend, and the device's driver.
 
-    versions = {}
+    Frameworks that only a managed environment has come in the version it was built with.
+    """
+    from advisor.frameworks import framework as descriptor
+    from advisor.usecases.env import managed_versions
+
+    versions = managed_versions()
     for found in machine.frameworks:
         spec = descriptor(found.name)
         if found.version:

@@ -235,3 +235,16 @@ def test_a_file_in_the_current_folder_does_not_stand_in_for_a_framework(tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "gemm" in json.loads(done.stdout)["benchmarks"]
+
+
+def test_frameworks_of_managed_environments_have_the_version_they_were_built_with(toys, monkeypatch):
+    monkeypatch.setenv("ADVISOR_HOME", str(toys / "home"))
+    file = base_folder() / "toys" / environments.MANIFEST
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps({**document, "packages": {**document["packages"], "Apache_TVM": "0.99", "tensorflow_cpu": "2.98"}}))
+    try:
+        versions = usecase.managed_versions()
+    finally:
+        file.write_text(json.dumps(document))
+    assert (versions["tvm"], versions["tensorflow"]) == ("0.99", "2.98")
+    assert environments.normal({"Apache__TVM.ffi": "1"}) == {"apache-tvm-ffi": "1"}
