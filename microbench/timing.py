@@ -5,9 +5,9 @@ than 3 % of their time while others used less than 40 %. Either alone would misl
 other on an idle machine, and the tick of /proc/stat can blame us for what others did on an idle core; but short samples between
 two time slices never wait, however crowded the machine is. A sample is *quiet* by the first rule alone: a kernel bound by memory
 feels what others do on another core. The estimate rests on the quiet samples if there are three, else on the clean ones, else on
-the least disturbed third. A run is *contended* when fewer than three samples were clean, although sampling went on for a
+the least disturbed tenth. A run is *contended* when fewer than three samples were clean, although sampling went on for a
 while to find them, and others used more than 40 % of the machine (median over the windows), or the least disturbed samples still
-were disturbed by more than 20 %; a combined measurement only when each of its rounds was.
+were disturbed by more than 30 %; a combined measurement only when each of its rounds was.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLEAN_SAMPLES = 3
 CLEAN_WAIT_SHARE = 0.03
 CLEAN_FOREIGN_SHARE = 0.03
 CONTENDED_FOREIGN_SHARE = 0.40
-CONTENDED_DISTURBANCE = 0.20
+CONTENDED_DISTURBANCE = 0.30
 
 
 @dataclass(slots=True)
@@ -77,11 +77,11 @@ class Timing:
             return quiet
         if self.settled:
             return [s for s in self.samples if s.clean]
-        keep = max(CLEAN_SAMPLES, len(self.samples) // 3)
+        keep = max(CLEAN_SAMPLES, len(self.samples) // 10)
         return sorted(self.samples, key=lambda s: s.disturbance)[:keep]
 
     def used(self) -> list[float]:
-        """Return the seconds the estimate rests on: quiet samples, or clean ones, or the least disturbed third."""
+        """Return the seconds the estimate rests on: quiet samples, or clean ones, or the least disturbed tenth."""
         return [s.seconds for s in self._used()]
 
     @property

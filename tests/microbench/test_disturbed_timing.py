@@ -51,7 +51,14 @@ def test_a_crowded_run_is_contended_however_soon_it_ended():
     # Short samples that never waited, in a machine that others use: their caches are cold, their memory is shared.
     assert timing(*[(15e-6, 0.0, 0.67)] * 200, windows=[0.67] * 5).contended
     # Others used little of the machine, and yet the least disturbed samples waited for a third of their time.
-    assert timing(*[(1e-3, 0.6, 0.3)] * 9, windows=[0.3]).contended
+    assert timing(*[(1e-3, 0.6, 0.35)] * 9, windows=[0.35]).contended
+
+
+def test_short_bursts_that_hit_every_sample_leave_the_least_disturbed_ones():
+    # Half a core beside us in bursts shorter than a sample: none is clean, the shortest waits are nearest to the truth.
+    bursts = timing(*[(10e-3 + 0.1e-3 * i, 0.1 + 0.005 * i, 0.25) for i in range(40)], windows=[0.25] * 5)
+    assert not bursts.contended
+    assert bursts.estimate()[0] < 10.3e-3
 
 
 def test_a_busy_machine_with_clean_samples_still_gives_a_number():
