@@ -221,7 +221,6 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
     ranks = dp * cp
     degree = 1 if sharding.kind == "none" else min(sharding.degree or ranks, ranks)
     sp = row.get("sp", "").lower() in ("y", "yes", "true", "1") or (framework in software.SEQUENCE_PARALLEL and tp > 1)
-    offload = row.get("optimizer_offload", "").lower()
     return Plan(
         framework=framework,
         execution=software.execution_of(framework, precision, options_of(row)),
@@ -239,11 +238,7 @@ def _plan(row: Row, framework: str, platform: Platform, devices: int, batch: int
         shard_degree=degree,
         sequence_parallel=sp and tp > 1,
         recompute=software.recompute_of(row.get("activation_checkpointing", ""), framework),
-        offload="params"
-        if "full cpu" in offload or "param:y" in offload
-        else "optimizer"
-        if offload in ("y", "yes") or "opt:y" in offload
-        else "none",
+        offload=software.offload_of(row.get("optimizer_offload", ""), framework),
         optimizer="adam8bit" if "adam8bit" in options_of(row) or (framework == "torchtune" and adapter == "none") else "adamw",
         adapter=adapter,
         adapter_rank=16 if adapter != "none" else 0,

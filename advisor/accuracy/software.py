@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from advisor.cost.traits import family_of
+
 #: Text in the framework column, in lower case, to the name under which the cost model keeps its traits; the first match wins.
 _FRAMEWORKS: tuple[tuple[str, str], ...] = (
     ("llm-foundry", "llm-foundry"),
@@ -132,6 +134,16 @@ def recompute_of(text: str, framework: str) -> str:
     if "full" in lower:
         return "full"
     return "selective" if "selective" in lower or "minimal" in lower else "none"
+
+
+def offload_of(text: str, framework: str) -> str:
+    """Return what lives on the host: none, optimizer or params. PyTorch's FSDP offers both together only (``CPUOffloadPolicy``)."""
+    lower = text.lower()
+    if "full cpu" in lower or "param:y" in lower:
+        return "params"
+    if lower not in ("y", "yes") and "opt:y" not in lower:
+        return "none"
+    return "params" if family_of(framework) == "torch" else "optimizer"
 
 
 def attention_of(text: str, framework: str) -> str:

@@ -79,7 +79,9 @@ def _stage(t: Terms, k: Calibration, *, first: bool) -> dict[str, Floats]:
     # The two peaks do not fall together: logits are gone when the first layer runs backward.
     parts["logits"] = logits
     parts["working_set"] = np.maximum(working - logits, 0.0)
-    buckets = np.where((t.dp > 1) & (t.bucket_bytes > 0), np.minimum(t.bucket_bytes, 4.0 * params), k["memory.buffers"] * params)
+    # Buckets hold gradients: of what is trained.
+    trained = np.where(t.adapter > 0, t.trained_params, params)
+    buckets = np.where((t.dp > 1) & (t.bucket_bytes > 0), np.minimum(t.bucket_bytes, 4.0 * trained), k["memory.buffers"] * trained)
     # Fully sharded training keeps one bucket of gradients in 16 bits where the framework fixes its size (DeepSpeed), else none.
     one = np.where(t.dp > 1, np.minimum(0.5 * t.bucket_bytes, t.weight_bytes * params), 0.0)
     parts["communication_buffers"] = np.where((t.sharded_weights > 0) & (t.shard_degree > 1), one, buckets)

@@ -44,5 +44,6 @@ def states(t: Terms, params: Floats) -> dict[str, Floats]:
         "weights": stored * params / whole_weights * on_device,
         "gradients": gradient,
         "optimizer_states": optimizer * (1.0 - t.offload_optimizer),
-        "gather_buffers": gathered + t.offload_params * 2.0 * t.layer_params * t.weight_bytes,
+        # Of weights on the host, a rank fetches its own share of two layers before they are gathered.
+        "gather_buffers": gathered + t.offload_params * 2.0 * t.layer_params * t.weight_bytes / whole_weights,
     }
