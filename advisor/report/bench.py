@@ -86,13 +86,13 @@ def roof_lines(rows: Sequence[Row]) -> list[str]:
     for dtype, row in sorted(gemm.items(), key=lambda item: -item[1]["value"]):
         lines.append(f"  {dtype:5} {value_text(row):>16}  {row['backend']}, {shape_text(row)}")
     memory: Row | None = None
-    for level in ("L2", "L3", "memory"):
+    for level in ("L2", "L3", "memory", "link", "disk"):
         found = best(rows, "bandwidth", level=level)
         if found:
             row = max(found.values(), key=lambda item: item["value"])
-            memory = row
+            memory = row if level == "memory" else memory
             lines.append(f"  {level:6}{value_text(row):>15}  {row['backend']}, {row['params']['operation']}, {_threads(row)}")
-    if memory is not None and memory["params"]["level"] == "memory" and "fp32" in gemm:
+    if memory is not None and "fp32" in gemm:
         ridge = gemm["fp32"]["value"] / memory["value"]
         lines.append(f"  fp32 work under {ridge:.1f} FLOP/byte is bound by memory, above it by arithmetic")
     return lines
@@ -111,6 +111,8 @@ def render_measurements(document: dict[str, Any]) -> None:
     rows: list[Row] = document["measurements"]
     ok = [row for row in rows if row["status"] == "ok"]
     out.print(f"{len(ok)} of {len(rows)} measurements are good", style="bold", markup=False)
+    for line in others_lines(rows):
+        out.print(line, markup=False)
     roof = roof_lines(rows)
     if roof:
         out.print("\nBest of this machine (the roof)", markup=False)
@@ -150,6 +152,19 @@ def aligned(cells: Sequence[Sequence[str]], right: Sequence[int]) -> list[str]:
 def _case(row: Row) -> tuple[Any, ...]:
     params = {name: value for name, value in row["params"].items() if name not in ("weight", "kernel", "execution", "quantization")}
     return row["dtype"] if row["benchmark"] != "model" else "", repr(sorted(params.items(), key=lambda item: item[0]))
+
+
+#: Share of the CPUs that others may use before people are told; some per cent are noise of the counter.
+_NOTICED = 0.1
+
+
+def others_lines(rows: Iterable[Row]) -> list[str]:
+    """Return a line that says how much others used the CPUs while we measured, none where it was little or is not known."""
+    shares = sorted(share for row in rows if (share := (row.get("conditions") or {}).get("foreign_share")) is not None)
+    if not shares or shares[len(shares) // 2] < _NOTICED:
+        return []
+    middle, most = shares[len(shares) // 2], shares[-1]
+    return [f"Others used {middle:.0%} of the CPUs meanwhile (at most {most:.0%}): a quiet machine gives narrower intervals."]
 
 
 def trouble_lines(rows: Iterable[Row]) -> list[str]:

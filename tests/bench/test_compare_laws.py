@@ -124,3 +124,34 @@ def test_the_least_gap_is_the_same_either_way():
     gap = 1 + LEAST_GAP + 0.0005
     (there,), (back,) = compare([row(1.0, 1e-6)], [row(gap, 1e-6)]), compare([row(gap, 1e-6)], [row(1.0, 1e-6)])
     assert (there.verdict, back.verdict) == ("faster", "slower")
+
+
+def test_the_roof_names_every_level_and_meets_at_the_memorys():
+    from advisor.report.bench import roof_lines
+
+    def measured(benchmark, value, metric, backend="numpy", **params):
+        return {**row(value, metric=metric, **params), "benchmark": benchmark, "backend": backend}
+
+    rows = [
+        measured("gemm", 200e9, "flops_per_s", m=8, n=8, k=8),
+        *(
+            measured("bandwidth", value, "bytes_per_s", operation="copy", level=level)
+            for level, value in {"L2": 200e9, "memory": 20e9, "disk": 1e9}.items()
+        ),
+    ]
+    lines = roof_lines(rows)
+    assert [line.split()[0] for line in lines] == ["fp32", "L2", "memory", "disk", "fp32"]
+    assert "under 10.0 FLOP/byte" in lines[-1]
+
+
+def test_a_load_beside_us_is_told():
+    from advisor.report.bench import others_lines
+
+    def beside(share):
+        return {**row(1e9), "conditions": {"foreign_share": share}}
+
+    assert others_lines([beside(0.01), beside(None), beside(0.02)]) == []
+    assert others_lines([row(1e9)]) == []
+    (line,) = others_lines([beside(0.25), beside(0.3), beside(0.2)])
+    assert "25%" in line
+    assert "30%" in line
