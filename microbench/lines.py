@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from microbench import conditions
@@ -13,6 +14,7 @@ def state_of(case: Case) -> dict[str, Any]:
     """Return the machine's state as a measurement records it; only what differs from case to case is in the timing."""
     return {
         "cache": "cold" if case.params.get("level") in ("memory", "disk") else "hot",
+        "timer_resolution_s": time.get_clock_info("perf_counter").resolution,
         "load_average": conditions.load_average(),
         **conditions.clocks(),
         "environment": conditions.environment(),

@@ -99,6 +99,14 @@ def test_a_loop_that_was_calibrated_on_disturbed_calls_grows_again():
     assert all(s.seconds * found.inner_loop >= MIN_SAMPLE_S / 2 for s in found.samples)
 
 
+def test_a_single_thread_goes_where_nobody_is():
+    assert conditions.idlest({0, 1, 2}, {0: 5, 1: 5, 2: 5}, {0: 9, 1: 15, 2: 6}) == 1
+    assert conditions.idlest({0, 1}, {0: 5, 1: 5}, {0: 15, 1: 15}) == 1
+    assert conditions.idlest({0, 3}, {}, {}) == 3
+    ticks = conditions.idle_ticks()
+    assert not ticks or set(ticks) >= os.sched_getaffinity(0)
+
+
 def test_kernels_that_take_turns_keep_their_ratio_while_the_machine_drifts():
     begin = time.perf_counter()
 
