@@ -1,6 +1,6 @@
 """How close the product's best reported numbers come to what this machine can do, measured by an independent harness.
 
-    python benchmarks/limits                     9 interleaved pairs, about 8 minutes; needs a quiet machine
+    python benchmarks/limits                     9 interleaved pairs, about 10 minutes; needs a quiet machine
     python benchmarks/limits --pairs 2 --seconds 0.5
 
 Memory bandwidth: the best that ``advisor bench bandwidth`` reports for the level "memory" against a STREAM triad in C (-O3
