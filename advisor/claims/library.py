@@ -17,7 +17,8 @@ LESS_IS_BETTER = ("latency", "size", "memory", "energy_per", "cost", "comm", "ac
 
 _FIELDS = {"id", "statement", "metric", "value", "low", "high", "unit", "holds", "tolerance", "conditions", "source", "tests",
            "premise", "why", "needs", "advice"}  # fmt: skip
-_TEST_FIELDS = {"experiment", "parameters", "differs"}
+_TEST_FIELDS = {"experiment", "parameters", "differs", "part"}
+_PART_FIELDS = {"metric", "value", "low", "high", "unit", "holds", "tolerance"}
 
 
 def experiments() -> dict[str, Experiment]:
@@ -72,9 +73,6 @@ def _claim(item: Any, common: Mapping[str, Any], where: str, known: Mapping[str,
     premise = fields.get("premise")
     if premise is not None and (premise not in VERDICTS or not fields.get("why")):
         raise UsageError(f"{where}: premise is ill_posed or not_testable, with a `why`", code="BAD-CLAIM")
-    holds = fields.get("holds") or ("at_most" if texts["metric"].startswith(LESS_IS_BETTER) else "at_least")
-    if holds not in ("at_least", "at_most", "about"):
-        raise UsageError(f"{where}: holds is at_least, at_most or about, not {holds!r}", code="BAD-CLAIM")
     tests = fields.get("tests") or []
     if not isinstance(tests, list) or (not tests and premise is None and not fields.get("needs")):
         raise UsageError(f"{where}: tests is a list of experiments", "or `needs` says what a test would take", code="BAD-CLAIM")
@@ -86,7 +84,7 @@ def _claim(item: Any, common: Mapping[str, Any], where: str, known: Mapping[str,
         low=low,
         high=high,
         unit=str(fields.get("unit") or "ratio"),
-        holds=holds,
+        holds=_holds(fields, texts["metric"], where),
         tolerance=_number(fields.get("tolerance", DEFAULT_TOLERANCE), "tolerance", where),
         conditions=str(fields.get("conditions") or ""),
         tests=tuple(_test(test, where, known) for test in tests),
@@ -111,7 +109,32 @@ def _test(test: Any, where: str, known: Mapping[str, Experiment]) -> ClaimTest:
     if missing or extra:
         what = f"lacks {missing[0]!r}" if missing else f"has no {extra[0]!r}"
         raise UsageError(f"{where}: experiment {name} {what}", f"it takes {', '.join((*kind.needs, *kind.options))}", code="BAD-CLAIM")
-    return ClaimTest(experiment=name, parameters=parameters, differs=test.get("differs"))
+    return ClaimTest(experiment=name, parameters=parameters, differs=test.get("differs"), part=_part(test.get("part"), where))
+
+
+def _part(part: Any, where: str) -> dict[str, Any] | None:
+    """Return what another part of the statement is judged by, defaults filled in."""
+    if part is None:
+        return None
+    if not isinstance(part, dict) or set(part) - _PART_FIELDS:
+        raise UsageError(f"{where}: part has {', '.join(sorted(_PART_FIELDS))}", code="BAD-CLAIM")
+    metric = _text(part, "metric", where)
+    low, high = _range(part, where)
+    return {
+        "metric": metric,
+        "low": low,
+        "high": high,
+        "unit": str(part.get("unit") or "ratio"),
+        "holds": _holds(part, metric, where),
+        "tolerance": _number(part.get("tolerance", DEFAULT_TOLERANCE), "tolerance", where),
+    }
+
+
+def _holds(fields: Mapping[str, Any], metric: str, where: str) -> Any:
+    holds = fields.get("holds") or ("at_most" if metric.startswith(LESS_IS_BETTER) else "at_least")
+    if holds not in ("at_least", "at_most", "about"):
+        raise UsageError(f"{where}: holds is at_least, at_most or about, not {holds!r}", code="BAD-CLAIM")
+    return holds
 
 
 def _text(fields: Mapping[str, Any], name: str, where: str) -> str:

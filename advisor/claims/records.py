@@ -23,11 +23,14 @@ class ClaimTest:
     """One way to put a claim to the test: the name of an experiment and its parameters.
 
     ``differs`` says what is not as in the claim (another system in its place, a smaller network); it is shown with the verdict.
+    ``part`` makes it the test of another part of the statement, judged by its own ``metric``, ``low``, ``high``, ``unit``, ``holds`` and
+    ``tolerance``: always run, shown beside, and a claim that is confirmed but for a part that is refuted ``depends``.
     """
 
     experiment: str
     parameters: Mapping[str, Any]
     differs: str | None = None
+    part: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,7 @@ class Finding:
     settings: tuple[Judged, ...] = ()
     lacks: str | None = None
     differs: str | None = None
+    part: Mapping[str, Any] | None = None
     seconds: float = 0.0
 
 

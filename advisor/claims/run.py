@@ -38,8 +38,8 @@ def try_claim(claim: Claim, context: Context) -> Result:
     findings: list[Finding] = []
     for test in claim.tests:
         experiment = known[test.experiment]
-        answered = any(finding.basis == "measured" and finding.settings for finding in findings)
-        if experiment.basis == "measured" and answered:
+        answered = any(finding.basis == "measured" and finding.settings and finding.part is None for finding in findings)
+        if experiment.basis == "measured" and answered and test.part is None:
             continue
         findings.append(_run(test, experiment, claim, context))
     return result_of(claim, tuple(findings), time.monotonic() - start)
@@ -48,23 +48,25 @@ def try_claim(claim: Claim, context: Context) -> Result:
 def _run(test: ClaimTest, experiment: Experiment, claim: Claim, context: Context) -> Finding:
     begin = time.monotonic()
     expected = experiment.cost_s(test.parameters, context.rounds)
-    finding = Finding(experiment=experiment.name, basis=experiment.basis, verdict="not_testable", differs=test.differs)
+    finding = Finding(experiment=experiment.name, basis=experiment.basis, verdict="not_testable", differs=test.differs, part=test.part)
     if experiment.basis == "measured" and context.left_s < LEAST_SHARE * expected:
         return replace(finding, lacks=f"time: it takes some {expected:.0f} s, {max(0.0, context.left_s):.0f} s were left")
     try:
         outcome = experiment.run(test.parameters, claim, context)
     except AdvisorError as error:
         return replace(finding, lacks=error.message, seconds=time.monotonic() - begin)
-    verdict, settings = judge_outcome(claim, outcome)
+    verdict, settings = judge_outcome(replace(claim, **test.part) if test.part is not None else claim, outcome)
     return replace(finding, verdict=verdict, settings=settings, lacks=outcome.lacks, seconds=time.monotonic() - begin)
 
 
 def result_of(claim: Claim, findings: tuple[Finding, ...], seconds: float) -> Result:
     """Bring findings to one result: the first in the claim's order that has settings speaks for it."""
-    head = next((finding for finding in findings if finding.settings), None)
+    head = next((finding for finding in findings if finding.settings and finding.part is None), None)
     shown = _typical(head.settings) if head is not None else None
     basis: Basis = head.basis if head is not None else "none"
     verdict: Verdict = head.verdict if head is not None else "not_testable"
+    if verdict == "confirmed" and any(finding.part is not None and finding.verdict == "refuted" for finding in findings):
+        verdict = "depends"
     if claim.premise is not None:
         # What the tests found stands beside it; the number does not answer a statement that cannot be right.
         verdict, basis, shown = claim.premise, "none", None
@@ -108,4 +110,9 @@ def _reason(claim: Claim, verdict: Verdict, head: Finding | None, findings: tupl
         parts.append(f"left out: {head.lacks}")
     if head.differs:
         parts.append(f"not quite the claim: {head.differs}")
+    for finding in findings:
+        if finding.part is not None:
+            unit = str(finding.part["unit"])
+            found = ", ".join(f"{s.label} {format_quantity(s.value, unit)}" for s in finding.settings) or finding.lacks
+            parts.append(f"{str(finding.part['metric']).replace('_', ' ')} {finding.verdict.replace('_', ' ')}: {found}")
     return "; ".join(parts)
