@@ -135,6 +135,9 @@ class Benchmark:
     largest sizes of every benchmark and not all of the last one. Enters no result."""
     variant: str | None = None
     """Name of the parameter that tells kernels of one backend apart."""
+    shares: float = 1.0
+    """Shares of its child's time that a case is given; more than one for what takes long to make ready and to check. Cases that need less
+    leave the rest to those behind them."""
     operations: Sequence[str] | None = None
     """The values of ``operation`` that every backend of this benchmark is asked for; the others only where a backend lists them."""
     threads: str = "all"

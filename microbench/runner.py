@@ -46,7 +46,7 @@ def run(request: Request, emit: Emit) -> None:
             emit(index, measurement_of(request, case, None, status=status, reason=reason))
         return
     print("microbench: ready", file=sys.stderr, flush=True)
-    _Round(request, backend, session, start, emit).run()
+    Round(request, backend, session, start, emit).run()
 
 
 def _open(backend: Backend, request: Request) -> Session:
@@ -80,7 +80,7 @@ class _Attempt:
     """Only looked at so far: it is to take turns with its variants."""
 
 
-class _Round:
+class Round:
     """The state of one pass over the cases: time left, the last inputs, the best rates so far."""
 
     def __init__(self, request: Request, backend: Backend, session: Session, start: float, emit: Emit) -> None:
@@ -99,9 +99,8 @@ class _Round:
         indexed = enumerate(self.request.cases)
         for _, members in itertools.groupby(indexed, key=lambda item: self._shape(item[1])):
             group = list(members)
-            left = self.end - time.perf_counter()
-            share = max(0.05, left / (len(self.request.cases) - group[0][0]))
             begin = time.perf_counter()
+            share = self.share(group[0][0], self.end - begin)
             waiting = [found for index, case in group if (found := self._one(index, case, share, len(group) > 1)) is not None]
             if len(waiting) > 1:
                 self._take_turns(waiting, begin + len(group) * share)
@@ -109,6 +108,11 @@ class _Round:
                 self._alone(waiting[0], share)
             if time.perf_counter() - begin > 0.5:
                 gc.collect()
+
+    def share(self, index: int, left: float) -> float:
+        """Return the seconds that a case may take of those ``left`` for it and all behind it."""
+        claims = [self.known[case.benchmark].shares if case.benchmark in self.known else 1.0 for case in self.request.cases[index:]]
+        return max(0.05, left * claims[0] / sum(claims))
 
     def _one(self, index: int, case: Case, share: float, compared: bool) -> _Attempt | None:
         """Measure a case and emit what came of it; return it instead where it is to take turns, having emitted a first look."""

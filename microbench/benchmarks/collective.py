@@ -98,5 +98,7 @@ BENCHMARK = Benchmark(
     work=work,
     problem=problem,
     nominal_rate=1e7,
+    # Each starts its processes anew.
+    shares=4.0,
     threads="never-one",
 )

@@ -120,6 +120,7 @@ BENCHMARK = Benchmark(
     work=work,
     problem=problem,
     nominal_rate=1e3,
+    shares=2.0,
     variant="format",
     threads="never-one",
 )

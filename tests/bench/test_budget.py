@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from advisor.bench.records import FULL_S, QUICK_S, BenchSpec
 from advisor.bench.run import LEAST_CHILD_S, OUT_OF_TIME, Job, run_rounds
 from microbench.protocol import Case, Request
+from microbench.runner import Round
 
 CHILD_S = 3.0
 
@@ -88,3 +89,16 @@ def test_a_quick_bench_of_everything_is_given_less_than_eight_minutes():
     assert BenchSpec(benchmarks=("gemm",), quick=True).total_s == pytest.approx(QUICK_S)
     assert BenchSpec(benchmarks=("gemm",)).total_s == pytest.approx(FULL_S)
     assert BenchSpec(benchmarks=everything, budget_s=30.0).total_s == pytest.approx(30.0)
+
+
+def test_what_takes_long_to_make_ready_is_given_more_of_its_childs_time():
+    def share_of(names):
+        cases = tuple(Case(benchmark=name, dtype="fp32", params={}) for name in names)
+        request = Request(backend="numpy", device="cpu", threads=1, budget_s=10.0, cases=cases)
+        round_ = Round(request, None, None, 0.0, lambda index, measurement: None)
+        return [round_.share(i, 10.0) for i in range(len(names))]
+
+    first, _, last = share_of(["gemm", "gemm", "model"])
+    assert first == pytest.approx(10.0 / 8)
+    assert last == pytest.approx(10.0)
+    assert share_of(["model", "gemm", "gemm"])[0] == pytest.approx(10.0 * 6 / 8)
