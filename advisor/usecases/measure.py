@@ -13,6 +13,7 @@ from advisor.search.records import Recommendation, plan_id
 from advisor.trial.records import Trial
 from advisor.units import format_seconds
 from advisor.usecases.answer import build_answer
+from advisor.usecases.claims_proof import with_proof
 from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
 from advisor.usecases.ranking import rank_question
@@ -74,7 +75,7 @@ def recommend_measured(
         run=lambda row, left: _run(session, row, left, progress),
     )
     _confirm(session, search, budget_s - (time.perf_counter() - start), progress)
-    measured = measured_answer(session, search, answer, ranking, latency, len(study.trials))
+    measured = with_proof(question, measured_answer(session, search, answer, ranking, latency, len(study.trials)), database_url)
     if database_url is not None:
         store_answer(question, measured, database_url)
     return measured

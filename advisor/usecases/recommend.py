@@ -8,6 +8,7 @@ import warnings
 from advisor.errors import DatabaseError
 from advisor.search.records import Recommendation
 from advisor.usecases.answer import build_answer
+from advisor.usecases.claims_proof import with_proof
 from advisor.usecases.mixed import best_of_mixed
 from advisor.usecases.question import Question, Request, resolve
 from advisor.usecases.ranking import rank_question
@@ -29,7 +30,7 @@ def recommend(
         question, ranking = best_of_mixed(question, calibration)
     else:
         ranking = rank_question(question, calibration)
-    answer = build_answer(question, ranking, calibration, start=start, top=top, exhaustive=exhaustive)
+    answer = with_proof(question, build_answer(question, ranking, calibration, start=start, top=top, exhaustive=exhaustive), database_url)
     if save and database_url is not None:
         store_answer(question, answer, database_url)
     return answer

@@ -22,10 +22,12 @@ from advisor.claims.children._answer import Lacks, answer
 
 #: Files a type, and functions, that are looked at; as many for calibration.
 FILES_EACH, FUNCTIONS, CALIBRATION = 40, 400, 128
-MODULES = ("os", "shutil", "statistics", "random", "math", "json", "itertools", "functools", "textwrap", "string", "re", "inspect",
-           "asyncio", "socket", "ssl", "subprocess", "tempfile", "zipfile", "tarfile", "csv", "datetime", "calendar", "heapq", "bisect", "decimal",
-           "fractions", "hashlib", "hmac", "secrets", "pickle", "copy", "glob", "fnmatch", "pathlib", "logging", "threading", "operator",
-           "multiprocessing", "ast", "dis", "gc", "sys", "time", "unicodedata", "urllib.parse")  # fmt: skip
+MODULES = (
+    "os", "shutil", "statistics", "random", "math", "json", "itertools", "functools", "textwrap", "string", "re", "inspect",
+    "asyncio", "socket", "ssl", "subprocess", "tempfile", "zipfile", "tarfile", "csv", "datetime", "calendar", "heapq",
+    "bisect", "decimal", "fractions", "hashlib", "hmac", "secrets", "pickle", "copy", "glob", "fnmatch", "pathlib",
+    "logging", "threading", "operator", "multiprocessing", "ast", "dis", "gc", "sys", "time", "unicodedata", "urllib.parse",
+)  # fmt: skip
 TYPES = {".py": "python", ".json": "json", ".h": "c", ".txt": "txt", ".md": "markdown", ".xml": "xml", ".html": "html", ".css": "css",
          ".js": "javascript", ".so": "elf", ".yaml": "yaml", ".pyc": "pythonbytecode", ".zip": "zip", ".npz": "npz"}  # fmt: skip
 
@@ -37,11 +39,11 @@ def measure(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def loss(label: str, wide: Any, narrow: Any) -> dict[str, Any]:
-    """Return the setting for paired answers: arrays that tell which samples are right in fp32 and in int8."""
+    """Return the setting for paired answers: arrays that tell which samples are right before and after the change."""
     n, lost, won = len(wide), int((wide & ~narrow).sum()), int((narrow & ~wide).sum())
     drop = (lost - won) / n
     reach = 1.96 * max((lost + won) - (lost - won) ** 2 / n, 1.0) ** 0.5 / n
-    detail = {"samples": n, "fp32": float(wide.mean()), "int8": float(narrow.mean())}
+    detail = {"samples": n, "right_before": float(wide.mean()), "right_after": float(narrow.mean())}
     return {"label": f"{label}, {n} samples", "value": drop, "low": drop - reach, "high": drop + reach, "detail": detail}
 
 
@@ -60,7 +62,9 @@ def quantized(source: Path, kind: str, batches: list[dict[str, Any]]) -> Path:
     if kind == "dynamic":
         quantize_dynamic(source, target, weight_type=QuantType.QInt8, reduce_range=True)
     else:
-        quantize_static(source, target, Samples(), quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, reduce_range=True)
+        quantize_static(
+            source, target, Samples(), quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, reduce_range=True, per_channel=True
+        )
     return target
 
 
@@ -128,7 +132,7 @@ def _magika(kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         whole = Path(name) / "magika.onnx"
         whole.write_bytes(model.read_bytes())
-        feeds = [{"bytes": features[index : index + 32]} for index in range(0, half, 32)]
+        feeds = [{"bytes": features[index : min(index + 32, half)]} for index in range(0, half, 32)]
         small = quantized(whole, kind, [{"bytes": features[half : half + CALIBRATION]}])
         wide, narrow = (outputs(file, feeds).argmax(1) == truth[:half] for file in (whole, small))
     return loss(f"magika on files, {kind} int8", wide, narrow)
