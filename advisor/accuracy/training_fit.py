@@ -140,9 +140,9 @@ def spread(predictions: Sequence[Prediction], quantity: str) -> float | None:
     """Return the log spread whose 80 % interval holds 80 % of ``predictions``, rows weighted as in the fit; None if few.
 
     A group of n rows counts like the square root of n: a group never seen is one more draw from the groups, but a group of three rows
-    says less of how wrong predictions are than one of a hundred.
+    says less of how wrong predictions are than one of a hundred. Memory of an unstated definition is left out, as in the fit.
     """
-    told = [p for p in predictions if p.quantity == quantity and p.error is not None and not p.assumed]
+    told = [p for p in predictions if p.quantity == quantity and p.error is not None and not p.assumed and p.mem_kind != "unstated"]
     if len(told) < MIN_ROWS:
         return None
     size = np.abs(np.log([p.predicted / p.measured for p in told if p.predicted and p.measured]))

@@ -30,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 _TRAIT_COLUMNS = (
     "overlap_gradients",
     "overlap_parameters",
+    "waits_for_update",
     "overlap_tensor",
     "overlap_pipeline",
     "kernels_forward",

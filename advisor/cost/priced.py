@@ -90,7 +90,7 @@ class PricedTable:
 
 
 #: How far, in standard deviations of the memory's logarithm, a plan should stay below the limit to be trusted to run: at the fitted
-#: spread about 10 % of the memory, set by choice. Of 1,057 published runs that did run, 112 are predicted beyond it, so it is advice and
+#: spread about 8 % of the memory, set by choice. Of 1,057 published runs that did run, 92 are predicted beyond it, so it is advice and
 #: not a bar: a plan that only ``fits`` may well run.
 COMFORT_Z = 0.55
 

@@ -231,7 +231,7 @@ def _once_a_step(t: Terms, k: Calibration, parts: dict[str, Floats], stage: dict
     # Gradients that are sharded while weights are not (ZeRO-2) are reduced after every micro-batch.
     times = np.where((t.sharded_gradients > 0) & (t.sharded_weights == 0), t.grad_accumulation, 1.0)
     gradient = times * beside(stage["last_backward"], comm("gradient"), t.overlap_gradients, gamma)
-    update = beside(stage["first_forward"], comm("update"), t.overlap_parameters, gamma)
+    update = beside(stage["first_forward"], comm("update"), t.overlap_parameters * (1.0 - t.waits_for_update), gamma)
     once = (t.gathers_once > 0) & (t.pp > 1)
     late = np.where((t.reduces_each_micro_batch > 0) & ~once, 0.0, comm("scatter")) + comm("replica") + np.where(once, comm("gather"), 0.0)
     sharded = np.where(t.sharded_weights > 0, beside(stage["last_backward"], late, t.overlap_gradients, gamma), 0.0)

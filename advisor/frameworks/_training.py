@@ -42,6 +42,8 @@ class Traits:
     overlap_gradients: float = 1.0
     overlap_parameters: float = 1.0
     """Gathering of parameters (ZeRO-1 after the update, ZeRO-3 per layer) beside computation."""
+    waits_for_update: bool = False
+    """Whether the next forward pass waits until every updated weight is gathered (DeepSpeed's ZeRO-1 and 2)."""
     overlap_tensor: float = 0.0
     """Tensor-parallel collectives split and run beside the products (user buffers, asynchronous TP)."""
     overlap_pipeline: float = 0.0

@@ -11,7 +11,7 @@ from advisor.frameworks._training import Traits
 #: their fp32 copy, and takes the exponential in place (vocab_parallel_cross_entropy).
 _CORE = Traits(keeps_gate_product=False, kept_activations_fp8=0.84, logit_kept_bytes=6.0)
 #: Megatron-LM as published until 2022: no overlap of exchanges, unfused attention, dropout.
-MEGATRON_2021 = Traits(
+_MEGATRON_2021 = Traits(
     fused_accumulation=False,
     dropout=True,
     # Bias gradients, jitted bias-dropout-add and transposes run as kernels of their own in backward.
@@ -35,13 +35,16 @@ _STACKS = {
         gradient_bytes=2.0,
         stored_weight_bytes_fp8=1.0,
     ),
-    "megatron-2021": MEGATRON_2021,
+    "megatron-2021": _MEGATRON_2021,
+    # BigScience's fork: Megatron's layers under DeepSpeed's pipeline engine, whose BF16_Optimizer adds up in fp32 beside the 16-bit
+    # gradients (deepspeed/runtime/bf16_optimizer.py). It says little of DeepSpeed's own data parallelism.
+    "megatron-deepspeed": replace(_MEGATRON_2021, working_gradient_bytes_bf16=2.0, bucket_bytes=2e9, reduces_whole=True),
     # Every exchange waits: the setting of profiling runs.
     "megatron-plain": replace(_CORE, overlap_gradients=0.0, overlap_parameters=0.0, overlap_context=0.0),
     # 3D-parallel code of unstated origin that keeps the vocabulary as it is on one tensor-parallel rank.
-    "unnamed-3d": replace(MEGATRON_2021, pads_vocab=False),
+    "unnamed-3d": replace(_MEGATRON_2021, pads_vocab=False),
     "nanotron": replace(
-        MEGATRON_2021,
+        _MEGATRON_2021,
         balanced_by_cost=True,
         gradient_bytes=4.0,
         fusion="eager",
@@ -50,8 +53,8 @@ _STACKS = {
         kernels_backward=55.0,
     ),
     # InternEvo configuration guide: gradients are reduced and parameters gathered beside computation.
-    "internevo": replace(MEGATRON_2021, dropout=False, gradient_bytes_bf16=2.0, overlap_gradients=1.0, overlap_parameters=1.0),
-    "libai": replace(MEGATRON_2021, host_factor=0.5),
+    "internevo": replace(_MEGATRON_2021, dropout=False, gradient_bytes_bf16=2.0, overlap_gradients=1.0, overlap_parameters=1.0),
+    "libai": replace(_MEGATRON_2021, host_factor=0.5),
 }
 
 FRAMEWORK = FrameworkSpec(
