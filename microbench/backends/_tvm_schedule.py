@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import relax, s_tir, tirx
 from tvm.relax.backend.cpu_generic import pipeline as cpu_generic
 from tvm.s_tir import dlight
 
@@ -29,6 +29,9 @@ def native_target(threads: int) -> Any:
 def compiled(module: Any, target: Any) -> Any:
     """Return the executable of a relax module: legalised, fused, scheduled, lowered."""
     passes = [
+        relax.transform.FoldBatchnormToConv2D(),
+        relax.transform.DecomposeOpsForInference(),
+        relax.transform.FoldConstant(),
         *cpu_generic.library_dispatch_passes(target),
         *cpu_generic.legalize_passes(target),
         dlight.ApplyDefaultSchedule(CpuRule(target)),
@@ -54,7 +57,10 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
             blocks = dlight.normalize_prim_func(schedule)
             if blocks is None:
                 return None
-            for block in dlight.try_inline_contiguous_spatial(schedule, blocks):
+            # A padding stays in front of its convolution: inlined, it would be a test in the innermost loop.
+            contracts = any(block.is_reduction() for block in blocks)
+            inline = dlight.try_inline_contiguous_spatial if contracts else dlight.try_inline
+            for block in inline(schedule, blocks):
                 self._block(schedule, block)
         except s_tir.ScheduleError:
             return None
@@ -69,10 +75,10 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
             return
         if not reduced:
             self._elementwise(schedule, loops, math.prod(extents))
-        elif spatial and _contiguous(schedule.get(block.block_rv), spatial[-1]):
-            # Of a convolution (channels, height, width; several reduced axes) the channels share the loads of a row. Loops of one turn
-            # are gone: a vector times a matrix has columns alone.
-            row = None if len(spatial) == 1 else spatial[-3] if len(reduced) > 1 and len(spatial) >= 3 else spatial[-2]
+        elif spatial and (panel := _panel(schedule.get(block.block_rv), spatial[-1])) is not None:
+            # Rows share what the columns read: of a product those of the first operand, of a convolution the output channels. Loops of
+            # one turn are gone: a vector times a matrix has columns alone.
+            row = next((i for i in reversed(spatial) if i not in panel), None)
             self._contraction(schedule, block.block_rv, loops, extents, spatial, reduced, row)
         elif spatial:
             schedule.parallel(schedule.fuse(*(loops[i] for i in spatial)))
@@ -85,7 +91,7 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
 
     def _contraction(self, schedule: Any, block: Any, loops: Any, extents: Any, spatial: Any, reduced: Any, row: int | None) -> None:
         column = spatial[-1]
-        width = _divisor(extents[column], (2 if row is not None else 8) * self.lanes)
+        width = _width(extents[column], (2 if row is not None else 8) * self.lanes)
         rows = _divisor(1 if row is None else extents[row], max(1, self.registers // math.ceil(width / self.lanes)))
         row_outer, row_inner = schedule.split(schedule.add_unit_loop(loops[column]) if row is None else loops[row], [None, rows])
         column_outer, column_inner = schedule.split(loops[column], [None, width])
@@ -103,13 +109,27 @@ class CpuRule(dlight.ScheduleRule):  # type: ignore[misc]
         schedule.decompose_reduction(block, loops[reduced[0]])
 
 
-def _contiguous(block: Any, index: int) -> bool:
-    """Tell whether neighbours along the iteration variable ``index`` lie near each other in something the block reads."""
-    variable, found = block.iter_vars[index].var, []
+def _panel(block: Any, column: int) -> set[int] | None:
+    """Return the iteration variables of what the block reads along ``column`` (its last index); None if it reads nothing so."""
+    names = [item.var for item in block.iter_vars]
     for read in block.reads:
-        if len(read.region):
-            tvm_ffi.structural_walk(read.region[-1].min, (tirx.Var, lambda node: found.append(node.same_as(variable))), order="post")
-    return any(found)
+        used = [_variables(part.min, names) for part in read.region]
+        if used and column in used[-1]:
+            return set().union(*used)
+    return None
+
+
+def _variables(expression: Any, names: list[Any]) -> set[int]:
+    found: set[int] = set()
+    visit = lambda node: found.update(i for i, name in enumerate(names) if node.same_as(name))  # noqa: E731
+    tvm_ffi.structural_walk(expression, (tirx.Var, visit), order="post")
+    return found
+
+
+def _width(extent: int, most: int) -> int:
+    """Return how many columns to take at once: a power of two where one of at least four divides them, since others are split up."""
+    power = min(extent & -extent, 1 << (most.bit_length() - 1))
+    return power if power >= 4 else _divisor(extent, most)
 
 
 def _divisor(extent: int, most: int) -> int:
