@@ -144,7 +144,9 @@ def _answer_first(plans: PlanTable, priced: PricedTable, score: Array, order: Ar
     low = low_precision_mask(plans)
     alike = alike[low[alike] == low[pool[0]]]
     hosted = ~plans.equals("offload", "none")[alike]
-    first = alike[np.lexsort((score[alike], *simplicity(plans, alike), _tight(priced, alike), hosted))[0]]
+    # Of equal predictions the one that rests on more goes first: the least of thousands favours what is predicted too fast.
+    unsure = priced.sigma_log[alike]
+    first = alike[np.lexsort((score[alike], *simplicity(plans, alike), _tight(priced, alike), unsure, hosted))[0]]
     # Then the rest of the pool, so that every kind of runner-up is shown as the answer is: in the same number of bits.
     rest = order[~np.isin(order, pool)]
     return np.concatenate([[first], pool[pool != first], rest])

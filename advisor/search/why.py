@@ -101,7 +101,8 @@ def _tie(plan: Plan, others: Sequence[Candidate]) -> list[Reason]:
     text = (
         f"a tie within the error of the prediction ({100 * abs(first.ratio - 1.0):.1f} % at most) with {names}; broken by the "
         f"prediction, and within 0.5 % of it "
-        "by what is easier to run: no offload, memory to spare, fewer kinds of parallelism, eager before compiled, the larger micro-batch. "
+        "by what is better known and easier to run: no offload, runs measured, memory to spare, fewer kinds of parallelism, eager before "
+        "compiled, the larger micro-batch. "
         "Choose by features where you know one of them better"
     )
     return [Reason(code="TIE", text=text, value=float(len(tied)))]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from advisor.hardware.spec import parse_spec
-from advisor.hardware.topology import platforms_for
+from advisor.hardware.topology import platform_for, platforms_for
 from advisor.model.registry import model
 from advisor.plan.records import Workload
-from advisor.search.analytic import Ranking, best_plan, rank
+from advisor.search.analytic import SAME, Ranking, best_plan, rank
 from advisor.search.objective import KNEE
 from advisor.search.study import run_study
 from advisor.search.verified import low_precision_mask
@@ -89,3 +89,16 @@ def test_best_plan_respects_pinned_fields() -> None:
     plan = best_plan(model(name), workload, platforms_for(parse_spec(hardware))[0], load_calibration(), {"tp": 4, "framework": "megatron"})
     assert plan is not None
     assert (plan.tp, plan.framework) == (4, "megatron")
+
+
+def test_of_equal_predictions_the_one_that_rests_on_more_goes_first() -> None:
+    ranking = rank(
+        model("gpt-13b"),
+        Workload(task="train", seq_len=2048, global_batch=512),
+        platform_for(parse_spec("64xa100-sxm4-80gb")),
+        load_calibration(),
+    )
+    rows = np.flatnonzero(ranking.feasible)
+    alike = rows[ranking.score[rows] <= (1 + SAME) * ranking.score[rows].min()]
+    hosted = ~ranking.plans.equals("offload", "none")[alike]
+    assert ranking.priced.sigma_log[ranking.order[0]] == ranking.priced.sigma_log[alike[~hosted]].min()
