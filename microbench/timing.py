@@ -4,7 +4,8 @@ A sample is *clean* when others used less than 3 % of the machine around it, or 
 than 3 % of their time while others used less than 40 %. Either alone would mislead: worker threads of a framework queue on each
 other on an idle machine, and the tick of /proc/stat can blame us for what others did on an idle core; but short samples between
 two time slices never wait, however crowded the machine is. A sample is *quiet* by the first rule alone: a kernel bound by memory
-feels what others do on another core. The estimate rests on the quiet samples if there are three, else on the clean ones, else on
+feels what others do on another core. Where others used 10 % or more on the whole, no sample is quiet and one that waited is not clean,
+since a window may only seem quiet. The estimate rests on the quiet samples if there are three, else on the clean ones, else on
 the least disturbed tenth. A run is *contended* when fewer than three samples were clean, although sampling went on for a
 while to find them, and others used more than 40 % of the machine (median over the windows), or the least disturbed samples still
 were disturbed by more than 30 %; a combined measurement only when each of its rounds was.
@@ -21,6 +22,7 @@ from microbench.stats import median_interval
 CLEAN_SAMPLES = 3
 CLEAN_WAIT_SHARE = 0.03
 CLEAN_FOREIGN_SHARE = 0.03
+CALM_FOREIGN_SHARE = 0.10
 CONTENDED_FOREIGN_SHARE = 0.40
 CONTENDED_DISTURBANCE = 0.30
 
@@ -67,16 +69,28 @@ class Timing:
     window_foreign: list[float] = field(default_factory=list)
 
     @property
+    def calm(self) -> bool:
+        """Tell whether others left the machine alone on the whole: the tick of /proc/stat makes any one window uncertain by 10 %."""
+        return not self.window_foreign or statistics.fmean(self.window_foreign) < CALM_FOREIGN_SHARE
+
+    def quiet(self) -> list[Sample]:
+        """Return the samples with nobody beside them; none where the machine was not calm, since then a window may only seem quiet."""
+        return [s for s in self.samples if s.quiet] if self.calm else []
+
+    def clean(self) -> list[Sample]:
+        """Return the clean samples; where the machine was not calm, those that are known to have waited are not."""
+        calm = self.calm
+        return [s for s in self.samples if s.clean and (calm or s.wait_share is None or s.wait_share < CLEAN_WAIT_SHARE)]
+
+    @property
     def settled(self) -> bool:
         """Tell whether enough samples are clean for the estimate to rest on them alone."""
-        return sum(s.clean for s in self.samples) >= min(CLEAN_SAMPLES, len(self.samples))
+        return len(self.clean()) >= min(CLEAN_SAMPLES, len(self.samples))
 
     def _used(self) -> list[Sample]:
-        quiet = [s for s in self.samples if s.quiet]
-        if len(quiet) >= CLEAN_SAMPLES:
-            return quiet
-        if self.settled:
-            return [s for s in self.samples if s.clean]
+        for kept in (self.quiet(), self.clean()):
+            if len(kept) >= min(CLEAN_SAMPLES, len(self.samples)):
+                return kept
         keep = max(CLEAN_SAMPLES, len(self.samples) // 10)
         return sorted(self.samples, key=lambda s: s.disturbance)[:keep]
 
@@ -105,8 +119,8 @@ class Timing:
             "first_call_s": self.first_call_s,
             "inner_loop": self.inner_loop,
             "converged": self.converged,
-            "clean_samples": sum(s.clean for s in self.samples),
-            "quiet_samples": sum(s.quiet for s in self.samples),
+            "clean_samples": len(self.clean()),
+            "quiet_samples": len(self.quiet()),
             "used": "".join("1" if id(s) in used else "0" for s in self.samples),
             "wait_share": round(statistics.median(waits), 4) if waits else None,
             "foreign_share": round(statistics.median(self.window_foreign), 4) if self.window_foreign else None,
