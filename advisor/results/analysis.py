@@ -1,15 +1,19 @@
-"""What stands out among measurements: outliers against the fleet, regressions between framework versions. Pure; standard library only."""
+"""What stands out among measurements: outliers against the fleet, regressions between framework versions. Needs numpy."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from advisor.results.hash import canonical_json
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from advisor.results import queries
+from advisor.results.columns import UNKNOWN
+from advisor.results.filters import Filters
+from advisor.results.frame import Array, Frame, load
+from advisor.results.groups import sorted_within
 
 #: Modified z-score from which a value counts as an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 THRESHOLD = 3.5
@@ -19,90 +23,153 @@ NORMAL_MAD = 0.6745
 FEWEST = 5
 #: Spread below which a difference is noise of any careful measurement, in log units (1 %).
 LEAST_SPREAD = 0.01
+#: By how many percent more time something must take to count as a regression.
+LEAST_PCT = 5.0
+
+#: Fields of a *what* that are the same for measurements that can be compared.
+_SAME = ("benchmark", "backend", "dtype", "metric", "unit")
 
 OUTLIER_COLUMNS = (
-    "device",
-    "benchmark",
-    "backend",
-    "dtype",
-    "params",
-    "machine",
-    "metric",
-    "unit",
-    "value",
-    "median",
-    "robust_z",
-    "count",
-    "id",
-)
+    "device", "benchmark", "backend", "dtype", "params", "machine", "metric", "unit", "value", "median", "robust_z", "count", "id",
+)  # fmt: skip
 REGRESSION_COLUMNS = (
     "device", "machine", "benchmark", "backend", "dtype", "params", "metric", "unit",
     "from_version", "to_version", "before", "after", "worse_pct", "id",
 )  # fmt: skip
 
 
-def _usable(measurements: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [m for m in measurements if m["status"] == "ok" and m["retracted"] is None and m["value"] is not None and m["value"] > 0]
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Rows by name of column, the worst first; how many there are beyond those; how many measurements were looked at."""
+
+    rows: list[dict[str, Any]]
+    more: bool
+    looked_at: int
 
 
-def _shared(m: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: m[name] for name in ("benchmark", "backend", "dtype", "params", "metric", "unit")} | {
-        "device": m["device_name"] or m["device"]
-    }
-
-
-def outliers(measurements: Iterable[Mapping[str, Any]], threshold: float = THRESHOLD) -> list[dict[str, Any]]:
-    """Return measurements (dictionaries of ``Store.measurements``) far from the median of the same product doing the same thing.
+def outliers(connection: Connection, filters: Filters) -> Findings:
+    """Return measurements far from the median of the same product doing the same thing, at most ``filters.limit``.
 
     ``robust_z`` is 0.6745 · (x − median) / MAD of the logarithms, so that twice and half are equally far. The farthest come first.
     """
-    fleets: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for m in _usable(measurements):
-        product = m["device_profile"] or m["device_name"] or m["device"]
-        fleets[(product, m["benchmark"], m["backend"], m["dtype"], m["metric"], m["unit"], canonical_json(m["params"]))].append(m)
-    found = []
-    for fleet in fleets.values():
-        if len(fleet) < FEWEST:
-            continue
-        logs = [math.log(m["value"]) for m in fleet]
-        middle = statistics.median(logs)
-        spread = max(statistics.median(abs(value - middle) for value in logs), LEAST_SPREAD)
-        for m, value in zip(fleet, logs, strict=True):
-            score = NORMAL_MAD * (value - middle) / spread
-            if abs(score) >= threshold:
-                own = {"machine": m["machine"], "value": m["value"], "id": m["id"]}
-                found.append(_shared(m) | own | {"median": math.exp(middle), "robust_z": score, "count": len(fleet)})
-    return sorted(found, key=lambda row: -abs(row["robust_z"]))
+    frame = _usable(load(connection, filters, ["ids", "readings", "whats", "devices", "cases"]))
+    product, _ = frame.table("devices", lambda device: device.profile or device.name or device.key, frame.devices())
+    what, _ = frame.table(
+        "whats", lambda what: tuple(what[name] for name in ("benchmark", "backend", "dtype", "metric", "unit")), frame.whats
+    )
+    fleet = _group(product, what, frame["cases"])
+    scores, medians, sizes = robust_z(fleet, frame["readings"])
+    found = np.flatnonzero((np.abs(scores) >= THRESHOLD) & (sizes[fleet] >= FEWEST))
+    found = found[np.argsort(-np.abs(scores[found]), kind="stable")]
+    rows = []
+    for index, row in zip(found, _rows(connection, frame, found[: filters.limit]), strict=False):
+        own = {"median": float(medians[fleet[index]]), "robust_z": float(scores[index]), "count": int(sizes[fleet[index]])}
+        rows.append(_shared(row) | {"value": row["value"]} | own)
+    return Findings(rows, len(rows) < len(found), len(frame))
 
 
-def regressions(measurements: Iterable[Mapping[str, Any]], least_pct: float = 5.0) -> list[dict[str, Any]]:
+def robust_z(group: Array, values: Array) -> tuple[Array, Array, Array]:
+    """Return the score of each value in its group, and the median and the number of values of each group."""
+    size = np.bincount(group)
+    logs = np.log(values)
+    middle = _medians(group, logs, size)
+    spread = np.maximum(_medians(group, np.abs(logs - middle[group]), size), LEAST_SPREAD)
+    return NORMAL_MAD * (logs - middle[group]) / spread[group], np.exp(middle), size
+
+
+def regressions(connection: Connection, filters: Filters) -> Findings:
     """Return where a later framework version is slower than the one before it on the same machine doing the same thing.
 
     Versions follow each other by when they were first measured; each stands for the median of its measurements. Slower means by at
-    least ``least_pct`` percent, and outside the 95 % interval of the newest measurement where it has one. The worst come first.
+    least ``LEAST_PCT`` percent, and outside the 95 % interval of the newest measurement where it has one. The worst come first.
     """
-    lines: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-    for m in _usable(measurements):
-        if m["backend_version"] is not None and m["measured_at"] is not None:
-            lines[m["series"]][m["backend_version"]].append(m)
-    found = []
-    for versions in lines.values():
-        inorder = sorted(versions.items(), key=lambda item: min(m["measured_at"] for m in item[1]))
-        for (old, before), (new, after) in itertools.pairwise(inorder):
-            change = _regression(before, after)
-            if change is not None and change["worse_pct"] >= least_pct:
-                newest = max(after, key=lambda m: m["measured_at"])
-                own = {"machine": newest["machine"], "from_version": old, "to_version": new, "id": newest["id"]}
-                found.append(_shared(newest) | own | change)
-    return sorted(found, key=lambda row: -row["worse_pct"])
+    frame = _usable(load(connection, filters, ["ids", "readings", "whats", "series", "moments"]))
+    version, versions = frame.table("whats", lambda what: what["backend_version"], frame.whats)
+    seconds, of_metric = frame.table("whats", lambda what: what["metric"] == "seconds", frame.whats)
+    known = np.array([*(name is not None for name in versions), False])[version]
+    dated = known & (frame["moments"] != UNKNOWN)
+    frame, version, seconds = frame.where(dated), version[dated], seconds[dated]
+    if not len(frame):
+        return Findings([], False, 0)
+    steps = _steps(frame, version, np.array(of_metric)[seconds])
+    rows: list[dict[str, Any]] = []
+    batch = filters.limit or len(steps.worse)
+    for start in range(0, len(steps.worse), max(1, batch)):
+        stored = _rows(connection, frame, steps.newest[start : start + batch])
+        for place, row in enumerate(stored, start):
+            before = float(steps.before[place])
+            if row["low"] is not None and row["high"] is not None and row["low"] <= before <= row["high"]:
+                continue  # It may be chance.
+            own = {"from_version": versions[steps.old[place]], "to_version": versions[steps.new[place]]}
+            rows.append(_shared(row) | own | {"before": before, "after": float(steps.after[place]), "worse_pct": float(steps.worse[place])})
+        if filters.limit is not None and len(rows) > filters.limit:
+            break
+    return Findings(rows[: filters.limit], filters.limit is not None and len(rows) > filters.limit, len(frame))
 
 
-def _regression(before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]) -> dict[str, float] | None:
-    """Return the medians and by how many percent more time the same work takes; None where it may be chance."""
-    was, now = (statistics.median(m["value"] for m in side) for side in (before, after))
-    newest = max(after, key=lambda m: m["measured_at"])
-    low, high = newest["low"], newest["high"]
-    if low is not None and high is not None and low <= was <= high:
-        return None
-    slowdown = now / was if newest["metric"] == "seconds" else was / now
-    return {"before": was, "after": now, "worse_pct": 100 * (slowdown - 1)}
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Where one version of a series follows another and is slower, the worst first: arrays of equal length."""
+
+    old: Array
+    new: Array
+    before: Array
+    after: Array
+    worse: Array
+    newest: Array
+
+
+def _steps(frame: Frame, version: Array, is_time: Array) -> _Steps:
+    line = _group(frame["series"], version)
+    size = np.bincount(line)
+    medians = _medians(line, frame["readings"], size)
+    in_time = sorted_within(line, frame["moments"])
+    start = np.cumsum(size) - size
+    first, last = in_time[start], in_time[start + size - 1]
+    # One line a series and version; along each series in the order in which its versions were first measured.
+    order = np.lexsort((frame["moments"][first], frame["series"][first]))
+    old, new = order[:-1], order[1:]
+    same = frame["series"][first[old]] == frame["series"][first[new]]
+    old, new = old[same], new[same]
+    before, after = medians[old], medians[new]
+    worse = 100 * (np.where(is_time[first[new]], after / before, before / after) - 1)
+    chosen = np.flatnonzero(worse >= LEAST_PCT)
+    chosen = chosen[np.argsort(-worse[chosen], kind="stable")]
+    return _Steps(version[first[old]][chosen], version[first[new]][chosen], before[chosen], after[chosen], worse[chosen], last[new][chosen])
+
+
+def _usable(frame: Frame) -> Frame:
+    status, names = frame.table("whats", lambda what: what["status"] == "ok", frame.whats)
+    return frame.where(np.array([*names, False])[status] & (frame["readings"] > 0))
+
+
+def _group(*columns: Array) -> Array:
+    """Return the number of each row's combination of values."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, codes = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+    return number
+
+
+def _medians(group: Array, values: Array, size: Array) -> Array:
+    ordered = values[sorted_within(group, values)]
+    start = np.cumsum(size) - size
+    medians: Array = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
+    return medians
+
+
+def _rows(connection: Connection, frame: Frame, places: Array) -> list[dict[str, Any]]:
+    return queries.by_ids(connection, [frame.id_of(place) for place in places])
+
+
+def _shared(m: dict[str, Any]) -> dict[str, Any]:
+    same = {name: m[name] for name in ("benchmark", "backend", "dtype", "params", "metric", "unit", "machine", "id")}
+    return same | {"device": m["device_name"] or m["device"]}
+
+
+#: What can be asked for, and the columns of its answer.
+KINDS: dict[str, tuple[Callable[[Connection, Filters], Findings], tuple[str, ...]]] = {
+    "outliers": (outliers, OUTLIER_COLUMNS),
+    "regressions": (regressions, REGRESSION_COLUMNS),
+}

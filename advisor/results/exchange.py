@@ -20,9 +20,11 @@ from typing import IO, Any, BinaryIO, cast
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from advisor.errors import UsageError
+from advisor.errors import DatabaseError, UsageError
 from advisor.resources import open_without_waiting, written_whole
 from advisor.results import queries
+from advisor.results.answers import recommendation_dict
+from advisor.results.filters import Filters
 from advisor.results.hash import unpack_samples
 from advisor.results.rows import iso, now
 from advisor.results.schema import (
@@ -46,9 +48,9 @@ _FETCH = 2_000
 _LONGEST = 64 << 20
 
 
-def export_records(connection: Connection, filters: queries.Filters) -> Iterator[dict[str, Any]]:
+def export_records(connection: Connection, filters: Filters) -> Iterator[dict[str, Any]]:
     """Yield the records of the measurements of ``filters`` and all they refer to; without filters also trials and answers."""
-    everything = filters == queries.Filters(retracted=True)
+    everything = filters == Filters(retracted=True)
     yield {"record": "header", "format": FORMAT, "version": VERSION, "schema_revision": SCHEMA_REVISION, "exported_at": iso(now())}
     chosen = sa.select(Measurement.id, Measurement.run_id, Measurement.device_id).where(*queries.conditions(connection, filters)).subquery()
     runs = sa.select(chosen.c.run_id)
@@ -82,11 +84,21 @@ def _rest(connection: Connection) -> Iterator[dict[str, Any]]:
     for row in connection.execute(sa.select(*PlanTrial.__table__.columns).order_by(PlanTrial.id)).mappings():
         yield {"record": "trial", **_plain(row)}
     for row in connection.execute(sa.select(*Recommendation.__table__.columns).order_by(Recommendation.id)).mappings().all():
-        yield {"record": "recommendation", **_plain(row), "plans": queries.recommendation_dict(connection, row)["plans"]}
+        yield {"record": "recommendation", **_plain(row), "plans": recommendation_dict(connection, row)["plans"]}
 
 
 def _plain(row: RowMapping) -> dict[str, Any]:
     return {str(name): iso(value) if name.endswith("_at") else value for name, value in row.items() if not isinstance(value, bytes)}
+
+
+def check_header(record: Mapping[str, Any]) -> None:
+    """Raise DatabaseError where an export was written by a newer program, UsageError where it is another kind of file."""
+    if record.get("format") != FORMAT:
+        raise UsageError(f"not an export of results: format {record.get('format')!r}")
+    version = record.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        message = f"the export has version {version!r}; this advisor reads up to {VERSION}"
+        raise DatabaseError("DB-NEWER", message, "run `pip install --upgrade hw-advisor`")
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------

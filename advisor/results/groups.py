@@ -1,32 +1,36 @@
-"""Measurements by group: how many, the best, the median and the spread, computed by the database."""
+"""Measurements by group: how many, the best, the median and the spread. Needs numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import sqlalchemy as sa
+import numpy as np
 from sqlalchemy.engine import Connection
 
 from advisor.errors import UnknownName
-from advisor.results.queries import Filters, conditions
-from advisor.results.schema import Device, Machine, Measurement, Run
+from advisor.results.filters import Filters
+from advisor.results.frame import Array, Frame, load
 
-#: What can be grouped by, and the column behind it.
-KEYS: dict[str, Any] = {
-    "benchmark": Measurement.benchmark,
-    "backend": Measurement.backend,
-    "version": Measurement.backend_version,
-    "dtype": Measurement.dtype,
-    "model": Measurement.model,
-    "origin": Measurement.origin,
-    "status": Measurement.status,
-    "device": sa.func.coalesce(Device.name, Device.key),
-    "class": sa.func.coalesce(Device.hw_class, Device.profile, Device.name),
-    "machine": Machine.fingerprint,
-    "month": None,
-    "day": None,
+#: Keys that the *what* of a measurement holds, and the field behind each.
+_OF_WHAT = {
+    "benchmark": "benchmark",
+    "backend": "backend",
+    "version": "backend_version",
+    "dtype": "dtype",
+    "model": "model",
+    "origin": "origin",
+    "status": "status",
 }
+#: Keys that a device has.
+_OF_DEVICE: dict[str, Callable[[Any], Any]] = {
+    "device": lambda device: device.name if device.name is not None else device.key,
+    "class": lambda device: next((value for value in (device.hw_class, device.profile, device.name) if value is not None), None),
+}
+#: Keys that are stretches of time: numpy's unit.
+_OF_TIME = {"month": "M", "day": "D"}
+#: What can be grouped by, besides ``params.NAME``.
+KEYS = (*_OF_WHAT, *_OF_DEVICE, "machine", *_OF_TIME)
 STATISTICS = ("count", "best", "median", "p10", "p90", "min", "max", "mean")
 
 
@@ -36,69 +40,133 @@ def groups(connection: Connection, filters: Filters, by: Sequence[str]) -> tuple
     Only measurements that are ok and have a value count. Units are never mixed: metric and unit are always part of the group.
     ``best`` is the least for seconds and the greatest for rates; p10 and p90 are nearest ranks.
     """
-    keys = [_key(connection, name).label(f"key_{name}") for name in by]
-    together = [*keys, Measurement.metric, Measurement.unit]
-    value = Measurement.value
-    ranked = (
-        sa.select(
-            *together,
-            Measurement.id,
-            value,
-            sa.func.row_number().over(partition_by=together, order_by=(value, Measurement.id)).label("place"),
-            sa.func.count().over(partition_by=together).label("size"),
-        )
-        .select_from(Measurement)
-        .join(Device, Device.id == Measurement.device_id)
-        .join(Run, Run.id == Measurement.run_id)
-        .outerjoin(Machine, Machine.id == Run.machine_id)
-        .where(*conditions(connection, filters), value.is_not(None))
-    )
-    if filters.status is None:
-        ranked = ranked.where(Measurement.status == "ok")
-    inner = ranked.subquery()
-    names = [inner.c[f"key_{name}"] for name in by]
-    lesser = inner.c.metric == "seconds"
-    place, size = inner.c.place, inner.c.size
+    check_keys(by)
+    return groups_of(load(connection, filters, needed_columns(by)), by, any_status=filters.status is not None, limit=filters.limit)
 
-    def at(condition: Any, column: Any = inner.c.value) -> Any:
-        return sa.func.max(sa.case((condition, column)))
 
-    def rank(percent: int) -> Any:
-        return place == (size * percent + 99) // 100
+def check_keys(by: Sequence[str]) -> None:
+    """Raise UnknownName for what cannot be grouped by."""
+    for name in by:
+        if name not in KEYS and not (name.startswith("params.") and len(name) > len("params.")):
+            raise UnknownName("key to group by", name, [*KEYS, "params.NAME"])
 
-    best = sa.case((lesser, sa.func.min(inner.c.value)), else_=sa.func.max(inner.c.value)).label("best")
-    query = (
-        sa.select(
-            *names,
-            inner.c.metric,
-            inner.c.unit,
-            sa.func.count().label("count"),
+
+def needed_columns(by: Sequence[str]) -> list[str]:
+    """Return the columns that ``groups_of`` needs for these keys."""
+    found = ["ids", "readings", "whats"]
+    for name in by:
+        if name in _OF_DEVICE:
+            found.append("devices")
+        elif name in _OF_TIME:
+            found.append("moments")
+        elif name == "machine":
+            found.append("runs")
+        elif name not in _OF_WHAT:
+            found.append("cases")
+    return list(dict.fromkeys(found))
+
+
+def groups_of(
+    frame: Frame, by: Sequence[str], *, any_status: bool = False, limit: int | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return what ``groups`` returns, of the measurements of ``frame``."""
+    counted = ~np.isnan(frame["readings"])
+    if not any_status:
+        status, names = frame.table("whats", lambda what: what["status"] == "ok", frame.whats)
+        counted &= np.array([*names, False])[status]
+    frame = frame.where(counted)
+    number, labels = _numbered(frame, by)
+    rows = _statistics(frame, number, labels)
+    rows.sort(key=lambda row: (row[len(by)], row[len(by) + 1], row[-1], [(key is not None, str(key)) for key in row[: len(by)]]))
+    found = [(*row[:-2], frame.id_of(row[-2])) for row in rows[:limit]]
+    return [*by, "metric", "unit", *STATISTICS, "best_id"], found
+
+
+def _numbered(frame: Frame, by: Sequence[str]) -> tuple[Array, list[tuple[Any, ...]]]:
+    """Return the number of each measurement's group, and each group's keys, metric and unit."""
+    parts = [_part(frame, name) for name in by]
+    parts.append(frame.table("whats", lambda what: (what["metric"], what["unit"]), frame.whats))
+    number, span = np.zeros(len(frame), dtype=np.int64), 1
+    for codes, labels in parts:
+        if span * len(labels) >= 1 << 62:
+            first, number = compact(number, span)
+            span = len(first)
+        number, span = number * len(labels) + codes, span * max(1, len(labels))
+    first, number = compact(number, span)
+    keys = [[labels[code] for code in codes[first].tolist()] for codes, labels in parts]
+    return number, [(*(part[group] for part in keys[:-1]), *keys[-1][group]) for group in range(len(first))]
+
+
+def compact(number: Array, span: int) -> tuple[Array, Array]:
+    """Return where each of the numbers below ``span`` that occur stands first, and the numbers renumbered without gaps."""
+    if span > 1 << 22:
+        _, first, dense = np.unique(number, return_index=True, return_inverse=True)
+        return first, dense
+    place = np.full(span, -1, dtype=np.int64)
+    place[number[::-1]] = np.arange(len(number) - 1, -1, -1)
+    used = place >= 0
+    return place[used], (np.cumsum(used) - 1)[number]
+
+
+def _part(frame: Frame, name: str) -> tuple[Array, list[Any]]:
+    if name in _OF_WHAT:
+        field = _OF_WHAT[name]
+        return frame.table("whats", lambda what: what[field], frame.whats)
+    if name in _OF_DEVICE:
+        return frame.table("devices", _OF_DEVICE[name], frame.devices())
+    if name == "machine":
+        return frame.table("runs", lambda fingerprint: fingerprint, frame.machines())
+    if name in _OF_TIME:
+        periods, codes = np.unique(frame["moments"].astype("datetime64[us]").astype(f"datetime64[{_OF_TIME[name]}]"), return_inverse=True)
+        return codes, [None if np.isnat(period) else str(period) for period in periods]
+    key = name.removeprefix("params.")
+    return frame.table("cases", lambda case: _text(case.get(key)), frame.cases())
+
+
+def _text(value: Any) -> str | None:
+    """Return a parameter as a key: JSON's words for truth, whole numbers without a point."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _statistics(frame: Frame, number: Array, labels: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return, for each group, its keys, ``STATISTICS``, the index of the best, and what to sort by."""
+    if not labels:
+        return []
+    order = sorted_within(number, frame["readings"])
+    values = frame["readings"][order]
+    size = np.bincount(number, minlength=len(labels))
+    start = np.cumsum(size) - size
+    middle = (values[start + (size - 1) // 2] + values[start + size // 2]) / 2
+    nearest = {percent: values[start + (size * percent + 99) // 100 - 1].tolist() for percent in (10, 90)}
+    mean = (np.add.reduceat(values, start) / size).tolist()
+    low, high = values[start].tolist(), values[start + size - 1].tolist()
+    rows = []
+    for group, keys in enumerate(labels):
+        lesser = keys[-2] == "seconds"
+        best = low[group] if lesser else high[group]
+        place = order[start[group]] if lesser else order[start[group] + size[group] - 1]
+        numbers = (
+            int(size[group]),
             best,
-            sa.func.avg(sa.case((place.in_([(size + 1) // 2, (size + 2) // 2]), inner.c.value))).label("median"),
-            at(rank(10)).label("p10"),
-            at(rank(90)).label("p90"),
-            sa.func.min(inner.c.value).label("min"),
-            sa.func.max(inner.c.value).label("max"),
-            sa.func.avg(inner.c.value).label("mean"),
-            at(place == sa.case((lesser, 1), else_=size), inner.c.id).label("best_id"),
+            float(middle[group]),
+            nearest[10][group],
+            nearest[90][group],
+            low[group],
+            high[group],
+            mean[group],
         )
-        .group_by(*names, inner.c.metric, inner.c.unit)
-        .order_by(inner.c.metric, inner.c.unit, sa.case((lesser, sa.func.min(inner.c.value)), else_=-sa.func.max(inner.c.value)), *names)
-    )
-    if filters.limit is not None:
-        query = query.limit(filters.limit)
-    rows = [tuple(row) for row in connection.execute(query)]
-    return [*by, "metric", "unit", *STATISTICS, "best_id"], rows
+        rows.append((*keys, *numbers, int(place), best if lesser else -best))
+    return rows
 
 
-def _key(connection: Connection, name: str) -> Any:
-    if name.startswith("params.") and len(name) > len("params."):
-        return Measurement.params[name.removeprefix("params.")].as_string()
-    if name not in KEYS:
-        raise UnknownName("key to group by", name, [*KEYS, "params.NAME"])
-    if name in ("month", "day"):
-        pattern = {"month": ("%Y-%m", "YYYY-MM"), "day": ("%Y-%m-%d", "YYYY-MM-DD")}[name]
-        if connection.dialect.name == "sqlite":
-            return sa.func.strftime(pattern[0], Measurement.measured_at)
-        return sa.func.to_char(sa.func.timezone("UTC", Measurement.measured_at), pattern[1])
-    return KEYS[name]
+def sorted_within(number: Array, values: Array) -> Array:
+    """Return the order by group and then by value."""
+    order = np.argsort(values, kind="stable")
+    # Numpy sorts small integers by their digits, in linear time.
+    small = number.astype(np.uint16) if not len(number) or number.max() < 1 << 16 else number
+    within: Array = order[np.argsort(small[order], kind="stable")]
+    return within

@@ -1,6 +1,6 @@
 """Identifiers and content hashes: what lets two databases merge and a merge be repeated.
 
-Standard library only. A hash is taken over a canonical JSON text: keys sorted, no spaces, whole floats written as integers (so that a
+A hash is taken over a canonical JSON text: keys sorted, no spaces, whole floats written as integers (so that a
 journey through PostgreSQL's JSONB, which drops ``1.0`` against ``1`` and ``1e22`` against its digits, changes no hash).
 """
 
@@ -15,6 +15,8 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 #: Namespace of identifiers that follow from content.
 NAMESPACE = uuid.UUID("6f7a3f0e-5b1c-5d0a-9a43-0b6c4b0f2d11")
@@ -47,13 +49,14 @@ def _canonical(value: Any) -> Any:
     if kind is float:
         return int(value) if value.is_integer() else value
     if kind is dict:
-        return {key: _canonical(item) for key, item in value.items()}
+        # Most objects hold plain texts and whole numbers: they are what they are.
+        return {key: _canonical(item) if type(item) in _CHANGING else item for key, item in value.items()}
     if kind is list:
-        return [_canonical(item) for item in value]
+        return [_canonical(item) if type(item) in _CHANGING else item for item in value]
     return value
 
 
-_encode_plain = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_CHANGING = frozenset((float, dict, list))
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -74,7 +77,10 @@ def text_hash(*parts: str) -> str:
 
 def to_json(value: Any) -> str:
     """Return the JSON text that a column holds; keys keep their order."""
-    return _encode_plain(value) if value else "{}" if value == {} else json.dumps(value)
+    try:
+        return msgspec.json.encode(value).decode()
+    except (OverflowError, TypeError):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def pack_samples(seconds: Sequence[float] | None) -> bytes | None:

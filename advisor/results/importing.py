@@ -12,42 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from advisor.errors import DatabaseError, UsageError
-from advisor.results.exchange import FORMAT, PLAIN, VERSION
-from advisor.results.hash import clean, content_hash, derived_id
-from advisor.results.rows import check_id, measurement_row, now, parse_time, trial_row
-from advisor.results.schema import (
-    ORIGINS,
-    Device,
-    Machine,
-    Measurement,
-    PlanTrial,
-    Recommendation,
-    RecommendedPlan,
-    Retraction,
-    Run,
-    SoftwareEnvironment,
-)
+from advisor.errors import UsageError
+from advisor.results.incoming import TABLES, Incoming
+from advisor.results.schema import Measurement
 from advisor.results.store import Store
-from advisor.results.write import existing, insert_new
+from advisor.results.write import existing, insert_measurements, insert_new
 
 BATCH = 5_000
-_TABLES: dict[str, type] = {
-    **PLAIN,
-    "measurement": Measurement,
-    "trial": PlanTrial,
-    "recommendation": Recommendation,
-    "retraction": Retraction,
-}
-#: Fields without which a record of a kind cannot stand.
-_REQUIRED = {
-    "machine": ("id", "fingerprint", "document"),
-    "environment": ("id", "document"),
-    "device": ("id", "key"),
-    "run": ("id", "kind", "environment_id", "started_at"),
-    "recommendation": ("id", "question", "document"),
-    "retraction": ("target_id", "reason"),
-}
 
 
 @dataclass(slots=True)
@@ -62,226 +33,61 @@ class Summary:
         """Return the summary as JSON holds it."""
         return {"new": self.new, "known": self.known, "conflicts": self.conflicts}
 
+    def add(self, other: Summary) -> None:
+        """Add what another batch did."""
+        for mine, theirs in ((self.new, other.new), (self.known, other.known)):
+            for kind, number in theirs.items():
+                mine[kind] = mine.get(kind, 0) + number
+        self.conflicts += other.conflicts
+
 
 class Importer:
     """One import into ``store``; ``origin`` is what local measurements of the other side become here."""
 
     def __init__(self, store: Store, *, origin: str = "shared") -> None:
         self.store = store
-        self.origin = origin
         self.summary = Summary()
-        self._batch: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
-        self._plans: list[dict[str, Any]] = []
-        self._runs: dict[str, tuple[str | None, str | None]] = {}
-        self._machines: dict[str, str] = {}
-        self._devices: set[str] = set()
-        self._size = 0
+        self._batch = Incoming(store, origin=origin)
 
     def take(self, records: Iterable[tuple[str, Mapping[str, Any]]]) -> Summary:
         """Store ``records`` (place, record); raises UsageError naming the place of the first that is wrong."""
         for place, record in records:
             try:
-                self._add(record)
+                self._batch.add(record)
             except (UsageError, RecursionError, OverflowError) as error:
                 self._flush()
                 if isinstance(error, UsageError):
                     raise UsageError(f"{place}: {error.message}", error.hint, error.code) from error
                 raise UsageError(f"{place}: nested too deeply, or a number out of range") from error
-            if self._size >= BATCH:
+            if self._batch.size >= BATCH:
                 self._flush()
         self._flush()
         return self.summary
 
-    def _add(self, record: Mapping[str, Any]) -> None:
-        kind = record.get("record")
-        if kind == "header":
-            check_header(record)
-            return
-        if not isinstance(kind, str) or kind not in _TABLES:
-            raise UsageError(f"unknown kind of record {kind!r}", f"known: {', '.join(_TABLES)}")
-        missing = [name for name in _REQUIRED.get(kind, ()) if record.get(name) is None]
-        if missing:
-            raise UsageError(f"a {kind} record lacks {', '.join(missing)}")
-        row = getattr(self, f"_{kind}")(record)
-        self._batch[kind].append(row)
-        self._size += 1
-
-    # -- one record ----------------------------------------------------------------------------------------------------
-
-    def _machine(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(Machine, record)
-        row["first_seen_at"] = row["first_seen_at"] or now()
-        row["last_seen_at"] = row["last_seen_at"] or row["first_seen_at"]
-        row["content_hash"] = row["content_hash"] or content_hash(row["document"])
-        row["origin"] = self._origin(record)
-        self._machines[row["id"]] = row["fingerprint"]
-        return row
-
-    def _environment(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(SoftwareEnvironment, record)
-        return row | {"created_at": row["created_at"] or now(), "content_hash": row["content_hash"] or content_hash(row["document"])}
-
-    def _device(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(Device, record)
-        self._devices.add(row["id"])
-        return row
-
-    def _run(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(Run, record)
-        self._runs[row["id"]] = (row["machine_id"], self._fingerprint(row["machine_id"]))
-        return row | {"settings": row["settings"] or {}, "origin": self._origin(record)}
-
-    def _measurement(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        run_id = record.get("run_id")
-        if run_id is None or self._known_run(str(run_id)) is None:
-            run_id = self._import_run(record)
-        machine_id, fingerprint = self._runs[str(run_id)]
-        device_id = record.get("device_id")
-        if device_id is None:
-            key = str(record.get("device"))
-            device_id = derived_id("device", machine_id or "", key)
-            if device_id not in self._devices:
-                self._devices.add(device_id)
-                self._batch["device"].append({"id": device_id, "machine_id": machine_id, "key": key, "name": key})
-        elif not self._known_device(device_id):
-            raise UsageError(f"device {device_id!r} is neither in the file nor in the database")
-        machine = "published" if record.get("origin") == "published" else fingerprint
-        row = measurement_row(record, run_id=str(run_id), machine=machine, device_id=str(device_id), origin=self._origin(record))
-        given = record.get("content_hash")
-        if given is not None and given != row["content_hash"]:
-            raise UsageError(
-                f"measurement {row['id']} does not match its content_hash: it was damaged or edited",
-                "take out its id and content_hash to import it as a new measurement",
-            )
-        if record.get("id") is None:
-            row["id"] = derived_id("measurement", row["content_hash"])
-        return row
-
-    def _trial(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        run_id = record.get("run_id")
-        if run_id is None or self._known_run(str(run_id)) is None:
-            run_id = self._import_run(record)
-        document = record.get("document") if isinstance(record.get("document"), dict) else record
-        return trial_row(
-            {**document, "id": record.get("id"), "measured_at": record.get("measured_at")},  # type: ignore[dict-item]
-            run_id=str(run_id),
-            origin=self._origin(record),
-        )
-
-    def _recommendation(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(Recommendation, record)
-        plans = record.get("plans") or []
-        if not isinstance(plans, list) or not all(isinstance(plan, dict) and plan.get("plan_id") for plan in plans):
-            raise UsageError("a recommendation's plans are objects with plan_id")
-        self._plans += [
-            {"recommendation_id": row["id"], "position": position, "plan_id": str(plan["plan_id"]), "document": clean(plan)}
-            for position, plan in enumerate(plans)
-        ]
-        hashes = {"question_hash": content_hash(row["question"]), "content_hash": content_hash([row["question"], row["document"]])}
-        return row | hashes | {"origin": self._origin(record), "created_at": row["created_at"] or now()}
-
-    def _retraction(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        row = _columns(Retraction, record)
-        return row | {"created_at": row["created_at"] or now()}
-
-    def _origin(self, record: Mapping[str, Any]) -> str:
-        origin = record.get("origin") or "local"
-        if origin not in ORIGINS:
-            raise UsageError(f"unknown origin {origin!r}", f"known: {', '.join(ORIGINS)}")
-        return self.origin if origin == "local" else str(origin)
-
-    # -- what a record refers to ---------------------------------------------------------------------------------------
-
-    def _fingerprint(self, machine_id: str | None) -> str | None:
-        if machine_id is None or machine_id in self._machines:
-            return self._machines.get(machine_id or "")
-        with self.store.reading() as connection:
-            return connection.execute(sa.select(Machine.fingerprint).where(Machine.id == machine_id)).scalar()
-
-    def _known_run(self, run_id: str) -> tuple[str | None, str | None] | None:
-        if run_id not in self._runs:
-            with self.store.reading() as connection:
-                row = connection.execute(sa.select(Run.machine_id).where(Run.id == run_id)).one_or_none()
-            if row is None:
-                return None
-            self._runs[run_id] = (row[0], self._fingerprint(row[0]))
-        return self._runs[run_id]
-
-    def _known_device(self, device_id: Any) -> bool:
-        if not isinstance(device_id, str):
-            return False
-        if device_id not in self._devices:
-            with self.store.reading() as connection:
-                if connection.execute(sa.select(Device.id).where(Device.id == device_id)).scalar() is None:
-                    return False
-            self._devices.add(device_id)
-        return True
-
-    def _import_run(self, record: Mapping[str, Any]) -> str:
-        """Return the run of loose records (without one of their own) of a machine, which is named by fingerprint or not at all."""
-        fingerprint = record.get("machine")
-        run_id = derived_id("import-run", str(fingerprint or ""))
-        if self._known_run(run_id) is None:
-            machine_id = None
-            if fingerprint is not None:
-                with self.store.reading() as connection:
-                    query = sa.select(Machine.id).where(Machine.fingerprint == fingerprint).order_by(Machine.last_seen_at.desc())
-                    machine_id = connection.execute(query.limit(1)).scalar()
-            self.store.start_run(kind="import", machine_id=machine_id, settings={"machine": fingerprint}, origin=self.origin, run_id=run_id)
-            self._runs[run_id] = (machine_id, fingerprint if isinstance(fingerprint, str) else None)
-        return run_id
-
-    # -- storing -------------------------------------------------------------------------------------------------------
-
     def _flush(self) -> None:
-        if self._size == 0:
-            return
-        with self.store.writing() as connection:
-            for kind, table in _TABLES.items():
-                self._store(connection, kind, table)
-            insert_new(connection, RecommendedPlan, self._plans)
-        self._batch = {name: [] for name in _TABLES}
-        self._plans = []
-        self._size = 0
-
-    def _store(self, connection: Connection, kind: str, table: type) -> None:
-        rows = self._batch[kind]
-        if not rows:
-            return
-        if kind in ("measurement", "trial"):
-            stored = existing(connection, table, [row["id"] for row in rows])
-            conflicts = [row["id"] for row in rows if stored.get(row["id"], row["content_hash"]) != row["content_hash"]]
-            self.summary.conflicts += conflicts
-            rows = [row for row in rows if row["id"] not in stored]
-        try:
-            new = insert_new(connection, table, rows)
-        except sa.exc.IntegrityError as error:
-            raise UsageError(f"a {kind} refers to something that is neither in the file nor in the database") from error
-        self.summary.new[kind] = self.summary.new.get(kind, 0) + new
-        self.summary.known[kind] = self.summary.known.get(kind, 0) + len(self._batch[kind]) - new
+        if self._batch.size:
+            self.summary.add(self.store.write(lambda connection: store_rows(connection, self._batch.rows)))
+            self._batch.clear()
 
 
-def check_header(record: Mapping[str, Any]) -> None:
-    """Raise DatabaseError where an export was written by a newer program, UsageError where it is another kind of file."""
-    if record.get("format") != FORMAT:
-        raise UsageError(f"not an export of results: format {record.get('format')!r}")
-    version = record.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        message = f"the export has version {version!r}; this advisor reads up to {VERSION}"
-        raise DatabaseError("DB-NEWER", message, "run `pip install --upgrade hw-advisor`")
-
-
-def _columns(table: type, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of ``table`` that the record has, instants parsed, texts and numbers checked."""
-    row: dict[str, Any] = {}
-    for column in table.__table__.columns:  # type: ignore[attr-defined]
-        value = record.get(column.name)
-        if column.name.endswith("_at"):
-            row[column.name] = parse_time(value)
+def store_rows(connection: Connection, rows: Mapping[str, list[dict[str, Any]]]) -> Summary:
+    """Store rows by kind (see ``incoming.TABLES``) in the caller's transaction; what is there by id is passed over."""
+    done = Summary()
+    for kind, table in TABLES.items():
+        wanted = given = rows[kind]
+        if not given:
             continue
-        value = clean(value)
-        expected = column.type.python_type if value is not None else object
-        if value is not None and not isinstance(value, (int, float) if expected is int else expected):
-            raise UsageError(f"field {column.name} is of the wrong kind: {value!r}"[:200])
-        row[column.name] = check_id(column.name, value) if column.name.endswith("id") else value
-    return row
+        if kind in ("measurement", "trial"):
+            stored = existing(connection, table, [row["id"] for row in given])
+            done.conflicts += [row["id"] for row in given if stored.get(row["id"], row["content_hash"]) != row["content_hash"]]
+            wanted = [row for row in given if row["id"] not in stored]
+        try:
+            new = insert_measurements(connection, wanted) if table is Measurement else insert_new(connection, table, wanted)
+        except sa.exc.IntegrityError as error:
+            if getattr(error.orig, "sqlstate", None) == "23505":
+                raise
+            raise UsageError(f"a {kind} refers to something that is neither in the file nor in the database") from error
+        if kind != "plan":
+            done.new[kind] = new
+            done.known[kind] = len(given) - new
+    return done

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
 
 from advisor.resources import data_dir
+from advisor.results import columns
 from advisor.results.engine import lock_schema
+from advisor.results.schema import ColumnChunk
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -25,6 +28,9 @@ def alembic_config(connection: Connection | None = None) -> Config:
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Bring the schema up to ``revision`` inside the caller's write transaction; on a failure nothing has changed."""
     _run(connection, command.upgrade, revision)
+    if sa.inspect(connection).has_table(ColumnChunk.__tablename__) and not columns.are_whole(connection):
+        # What follows from the rows is made by the program that reads it, not by the migration that makes room for it.
+        columns.rebuild(connection)
 
 
 def downgrade(connection: Connection, revision: str) -> None:

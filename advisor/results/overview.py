@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from advisor.results import queries
+from advisor.results import answers, lookup, queries
 from advisor.results.rows import iso
 from advisor.results.schema import (
     Base,
@@ -73,12 +73,12 @@ def recent_runs(connection: Connection, limit: int) -> list[dict[str, Any]]:
 
 def record(connection: Connection, identifier: str) -> tuple[str, dict[str, Any]]:
     """Return (kind, record) of the only record whose id begins with ``identifier``; UnknownName or UsageError otherwise."""
-    kind, found = queries.resolve(connection, identifier, RECORDS)
+    kind, found = lookup.resolve(connection, identifier, RECORDS)
     if kind == "measurement":
         return kind, queries.measurement(connection, found) or {}
     row = connection.execute(sa.select(*RECORDS[kind].__table__.columns).where(RECORDS[kind].id == found)).mappings().one()  # type: ignore[attr-defined]
     if kind == "recommendation":
-        return kind, queries.recommendation_dict(connection, row)
+        return kind, answers.recommendation_dict(connection, row)
     result = _plain(row)
     if kind == "trial":
         reason = connection.execute(sa.select(Retraction.reason).where(Retraction.target_id == found)).scalar()

@@ -11,9 +11,8 @@ from sqlalchemy.engine import Connection
 
 from advisor.errors import DatabaseError, EnvironmentLacks, UsageError
 from advisor.resources import written_whole
-from advisor.results.exchange import FORMAT, PLAIN, VERSION, export_records
-from advisor.results.importing import check_header
-from advisor.results.queries import Filters
+from advisor.results.exchange import FORMAT, PLAIN, VERSION, check_header, export_records
+from advisor.results.filters import Filters
 
 #: Columns that hold whole records of what a measurement refers to, so that one file stands alone.
 _CONTEXT = tuple(PLAIN)

@@ -47,6 +47,7 @@ def series_key(machine: str | None, device: str, benchmark: str, backend: str, d
 def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, device_id: str, origin: str) -> dict[str, Any]:
     """Return the row of a measurement dictionary (``microbench.protocol.Measurement.to_dict()`` or an exported line).
 
+    Besides the columns it has ``canonical_params``, the canonical JSON of its parameters.
     ``machine`` is the fingerprint of its machine. Raises UsageError where a field that must be there is not.
     """
     required = ("benchmark", "backend", "device", "dtype", "metric")
@@ -77,6 +78,7 @@ def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, d
         "device_id": device_id,
         "series": series_key(machine, m["device"], fields["benchmark"], fields["backend"], fields["dtype"], params),
         "model": model if isinstance(model, str) else None,
+        "canonical_params": params,
         "sample_seconds": samples,
         "origin": origin,
         "measured_at": measured_at,

@@ -8,6 +8,7 @@
     retractions            what was withdrawn, of measurements and trials
     device_sheets          published data sheets
     api_tokens 1-n submissions, run_owners    who may submit over HTTP, what came in, and whose it is
+    column_codes, column_chunks               measurements again, column by column, for statistics; see results/columns.py
 
 Keys are UUIDs in text, so that databases merge; a content hash tells a repetition from a conflict. A measurement is never
 edited: a newer one of the same ``series`` supersedes it, a retraction withdraws it. Every change of these tables is a
@@ -16,54 +17,21 @@ migration in ``db/migrations/versions``; ``SCHEMA_REVISION`` names the one that 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, DateTime, ForeignKey, Index, LargeBinary, MetaData, String, Text, TypeDecorator, UniqueConstraint
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import DDL, BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint, event
+from sqlalchemy.orm import Mapped, mapped_column
+
+from advisor.results.schema_base import Base, uuid_key
 
 #: The newest migration, and all that this program can read after an upgrade, oldest first.
-KNOWN_REVISIONS = ("0001", "0002")
+KNOWN_REVISIONS = ("0001", "0002", "0003")
 SCHEMA_REVISION = KNOWN_REVISIONS[-1]
 #: Not Alembic's default name: Optuna's storage uses that one, and refuses a database where it finds another's revision.
 VERSION_TABLE = "advisor_schema_version"
 
 ORIGINS = ("local", "shared", "published")
-
-Document = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An instant. SQLite has no time zones, so it is converted to UTC on the way in and marked UTC on the way out."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    type_annotation_map = {str: Text, dict[str, Any]: Document, datetime: UtcDateTime}  # noqa: RUF012 - SQLAlchemy's own form
-
-
-def _uuid_key() -> Mapped[str]:
-    return mapped_column(String(36), primary_key=True)
 
 
 class Machine(Base):
@@ -71,7 +39,7 @@ class Machine(Base):
 
     __tablename__ = "machines"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     fingerprint: Mapped[str] = mapped_column(index=True)
     content_hash: Mapped[str] = mapped_column(unique=True)
     document: Mapped[dict[str, Any]]
@@ -86,7 +54,7 @@ class Device(Base):
     __tablename__ = "devices"
     __table_args__ = (UniqueConstraint("machine_id", "key"),)
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     machine_id: Mapped[str | None] = mapped_column(ForeignKey("machines.id"))
     key: Mapped[str]
     name: Mapped[str | None]
@@ -104,7 +72,7 @@ class SoftwareEnvironment(Base):
 
     __tablename__ = "software_environments"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     content_hash: Mapped[str] = mapped_column(unique=True)
     document: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
@@ -115,7 +83,7 @@ class Run(Base):
 
     __tablename__ = "runs"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     kind: Mapped[str]
     machine_id: Mapped[str | None] = mapped_column(ForeignKey("machines.id"), index=True)
     environment_id: Mapped[str] = mapped_column(ForeignKey("software_environments.id"), index=True)
@@ -137,7 +105,7 @@ class Measurement(Base):
         Index("ix_measurements_newest", "measured_at", "id"),
     )
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)
     device_id: Mapped[str] = mapped_column(ForeignKey("devices.id"), index=True)
     series: Mapped[str]
@@ -172,7 +140,7 @@ class PlanTrial(Base):
 
     __tablename__ = "plan_trials"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), index=True)
     plan_id: Mapped[str | None] = mapped_column(index=True)
     model: Mapped[str | None] = mapped_column(index=True)
@@ -190,7 +158,7 @@ class Recommendation(Base):
 
     __tablename__ = "recommendations"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     question_hash: Mapped[str] = mapped_column(index=True)
     content_hash: Mapped[str]
     question: Mapped[dict[str, Any]]
@@ -215,7 +183,7 @@ class Retraction(Base):
 
     __tablename__ = "retractions"
 
-    target_id: Mapped[str] = _uuid_key()
+    target_id: Mapped[str] = uuid_key()
     reason: Mapped[str]
     created_at: Mapped[datetime]
 
@@ -237,7 +205,7 @@ class ApiToken(Base):
 
     __tablename__ = "api_tokens"
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     name: Mapped[str]
     token_hash: Mapped[str] = mapped_column(unique=True)
     scopes: Mapped[str]
@@ -252,7 +220,7 @@ class Submission(Base):
     __tablename__ = "submissions"
     __table_args__ = (Index("ix_submissions_token_id", "token_id", "received_at"),)
 
-    id: Mapped[str] = _uuid_key()
+    id: Mapped[str] = uuid_key()
     token_id: Mapped[str] = mapped_column(ForeignKey("api_tokens.id"))
     body_hash: Mapped[str]
     document: Mapped[dict[str, Any]]
@@ -264,5 +232,44 @@ class RunOwner(Base):
 
     __tablename__ = "run_owners"
 
-    run_id: Mapped[str] = _uuid_key()
+    run_id: Mapped[str] = uuid_key()
     token_id: Mapped[str] = mapped_column(ForeignKey("api_tokens.id"))
+
+
+class ColumnCode(Base):
+    """A number that stands in the columns for a device, a run, what was measured, its parameters, or an id that is no UUID."""
+
+    __tablename__ = "column_codes"
+    __table_args__ = (UniqueConstraint("kind", "key"),)
+
+    code: Mapped[int] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    key: Mapped[str]
+    document: Mapped[dict[str, Any] | None]
+
+
+class ColumnChunk(Base):
+    """Some measurements of one benchmark, a packed array a column; see ``results/columns.py`` for the elements of each."""
+
+    __tablename__ = "column_chunks"
+    __table_args__ = (Index("ix_column_chunks_benchmark", "benchmark", "level"),)
+
+    id: Mapped[str] = uuid_key()
+    benchmark: Mapped[str]
+    level: Mapped[int]
+    size: Mapped[int]
+    ids: Mapped[bytes] = mapped_column(LargeBinary)
+    series: Mapped[bytes] = mapped_column(LargeBinary)
+    moments: Mapped[bytes] = mapped_column(LargeBinary)
+    readings: Mapped[bytes] = mapped_column(LargeBinary)
+    devices: Mapped[bytes] = mapped_column(LargeBinary)
+    runs: Mapped[bytes] = mapped_column(LargeBinary)
+    whats: Mapped[bytes] = mapped_column(LargeBinary)
+    cases: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+#: Columns of a chunk that hold packed arrays.
+PACKED = ("ids", "series", "moments", "readings", "devices", "runs", "whats", "cases")
+#: PostgreSQL would spend its time on compressing arrays of numbers that hardly compress.
+STORE_PLAINLY = "ALTER TABLE column_chunks " + ", ".join(f"ALTER COLUMN {name} SET STORAGE EXTERNAL" for name in PACKED)
+event.listen(ColumnChunk.__table__, "after_create", DDL(STORE_PLAINLY).execute_if(dialect="postgresql"))

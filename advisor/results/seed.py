@@ -10,19 +10,18 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from advisor.results.database import Database
 from advisor.results.hash import content_hash, derived_id
 from advisor.results.published import KINDS, published_path, read_hardware_specs, read_published
 from advisor.results.rows import measurement_row, now
 from advisor.results.schema import Device, DeviceSheet, Measurement, Retraction, Run, SoftwareEnvironment
-from advisor.results.write import insert_new
-
-if TYPE_CHECKING:
-    from advisor.results.store import Store
+from advisor.results.write import insert_measurements, insert_new
 
 _DTYPE = re.compile(r"bfloat16|float16|float32|half|fp64|fp32|tf32|bf16|fp16|fp8|fp4|nvfp4|int8")
 _SYNONYMS = {"bfloat16": "bf16", "half": "fp16", "float16": "fp16", "float32": "fp32", "nvfp4": "fp4"}
@@ -133,7 +132,7 @@ def measurements(kind: str) -> Iterator[tuple[dict[str, Any], str]]:
         )
 
 
-def seed(store: Store) -> dict[str, Any]:
+def seed(store: Database) -> dict[str, Any]:
     """Load what is new of the published tables; return, per kind, how many rows are in the table and how many were added.
 
     Idempotent: an edition that was loaded is passed over. A row that a newer edition no longer has is marked as withdrawn.
@@ -147,10 +146,8 @@ def seed(store: Store) -> dict[str, Any]:
         if settings is not None:
             counts[kind] = {"rows": settings["rows"], "added": 0}
             continue
-        with store.writing() as connection:
-            counts[kind] = _load(connection, kind, run_id, digest)
-    with store.writing() as connection:
-        counts["hardware_specs"] = _load_sheets(connection)
+        counts[kind] = store.write(partial(_load, kind=kind, run_id=run_id, digest=digest))
+    counts["hardware_specs"] = store.write(_load_sheets)
     return counts
 
 
@@ -173,7 +170,7 @@ def _load(connection: Connection, kind: str, run_id: str, digest: str) -> dict[s
     insert_new(connection, SoftwareEnvironment, [environment])
     insert_new(connection, Run, [run | {"started_at": moment, "finished_at": moment}])
     insert_new(connection, Device, list(devices.values()))
-    added = insert_new(connection, Measurement, rows)
+    added = insert_measurements(connection, rows)
     _withdraw_dropped(connection, kind, {row["id"] for row in rows})
     return {"rows": len(rows), "added": added}
 

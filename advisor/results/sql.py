@@ -8,13 +8,13 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy.engine import Engine
 
 from advisor.errors import DatabaseError, UsageError
+from advisor.results.address import Address
 from advisor.results.engine import CONNECT_TIMEOUT_S, connect_sqlite, translated
-
-if TYPE_CHECKING:
-    from advisor.results.store import Store
 
 #: SQLite: what the compiler of a statement may ask for. All else (writing, ATTACH, PRAGMA, transactions) is refused.
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -25,17 +25,17 @@ _STEPS = 10_000
 _READS = ("select", "with", "values", "explain", "table")
 
 
-def query(store: Store, sql: str, *, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+def query(address: Address, engine: Engine, sql: str, *, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return (column names, at most ``limit`` rows) of one reading statement; see ``Store.query``."""
     statement = sql.strip().rstrip(";").strip()
     if not statement:
         raise UsageError("the SQL is empty", "try --sql 'SELECT count(*) FROM measurements'")
     if "\x00" in statement:
         raise UsageError("the SQL has a NUL character")
-    with translated(store.address):
-        if store.address.path is not None:
-            return _sqlite(store.address.path, statement, limit, timeout_s)
-        return _postgresql(store, statement, limit, timeout_s)
+    with translated(address):
+        if address.path is not None:
+            return _sqlite(address.path, statement, limit, timeout_s)
+        return _postgresql(address, engine, statement, limit, timeout_s)
 
 
 def _too_slow(timeout_s: float) -> UsageError:
@@ -82,7 +82,7 @@ def _sqlite(path: Path, statement: str, limit: int, timeout_s: float) -> tuple[l
         connection.close()
 
 
-def _postgresql(store: Store, statement: str, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _postgresql(address: Address, engine: Engine, statement: str, limit: int, timeout_s: float) -> tuple[list[str], list[tuple[Any, ...]]]:
     import psycopg
 
     # The server's read-only transaction refuses writes to tables; what it lets through (COPY … TO PROGRAM, SET) is no SELECT.
@@ -90,7 +90,7 @@ def _postgresql(store: Store, statement: str, limit: int, timeout_s: float) -> t
     if first is None or first[0].lower() not in _READS:
         raise UsageError(_REFUSED, code="SQL-WRITE")
     # A connection of its own: what a statement does to its session dies with it.
-    arguments, options = store.engine.dialect.create_connect_args(store.engine.url)
+    arguments, options = engine.dialect.create_connect_args(engine.url)
     raw: Any = psycopg.connect(*arguments, **{"connect_timeout": CONNECT_TIMEOUT_S, **options})
     try:
         raw.read_only = True
@@ -114,7 +114,7 @@ def _postgresql(store: Store, statement: str, limit: int, timeout_s: float) -> t
     except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege) as error:
         raise UsageError(_REFUSED, code="SQL-WRITE") from error
     except psycopg.OperationalError as error:
-        raise DatabaseError("DB-FAILED", f"{store.address.shown}: {str(error).splitlines()[0]}") from error
+        raise DatabaseError("DB-FAILED", f"{address.shown}: {str(error).splitlines()[0]}") from error
     except psycopg.Error as error:
         if "multiple commands" in str(error):
             raise UsageError(_REFUSED, code="SQL-WRITE") from error

@@ -7,123 +7,50 @@ A Store may be shared between threads. All failures are DatabaseError (or UsageE
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError
 
-from advisor.errors import DatabaseError, UnknownName, UsageError
-from advisor.results import engine as engines
-from advisor.results import queries
-from advisor.results.address import Address, parse_url, prepare_file
+from advisor.errors import UnknownName, UsageError
+from advisor.results import answers, lookup, queries
+from advisor.results import trials as tried
+from advisor.results.address import Address
+from advisor.results.database import Database
+from advisor.results.filters import Filters, TrialFilters, since
 from advisor.results.hash import clean, content_hash, derived_id, new_id
 from advisor.results.machines import device_rows, machine_row
 from advisor.results.rows import measurement_row, now, trial_row
-from advisor.results.schema import (
-    Device,
-    Machine,
-    Measurement,
-    PlanTrial,
-    Recommendation,
-    RecommendedPlan,
-    Retraction,
-    Run,
-    SoftwareEnvironment,
-)
-from advisor.results.write import insert_new
-
-#: How often a write is repeated after the server went away in the middle of it; every write is idempotent.
-RECONNECTS = 2
+from advisor.results.schema import Device, Machine, PlanTrial, Recommendation, RecommendedPlan, Retraction, Run, SoftwareEnvironment
+from advisor.results.write import insert_measurements, insert_new
 
 
-class Store:
-    """An open results database; use it as a context manager."""
+class Store(Database):
+    """An open results database with its records; use it as a context manager."""
 
     def __init__(self, address: Address, engine: Engine, *, read_only: bool) -> None:
-        self.address = address
-        self.engine = engine
-        self.read_only = read_only
+        super().__init__(address, engine, read_only=read_only)
         self._runs: dict[str, tuple[str | None, str | None, str]] = {}
         self._devices: set[tuple[str, str]] = set()
 
-    @classmethod
-    def open(cls, url: str, *, create: bool = True) -> Self:
-        """Open the database at ``url``, creating it (and its folder) if it is not there and ``create`` says so.
-
-        Cheap when the schema is up to date: one query, no migration code is loaded.
-        Raises DatabaseError (exit status 4) with one line: wrong URL, unreachable, not a database, schema too old or too new.
-        """
-        address = parse_url(url)
-        read_only = address.path is not None and not prepare_file(address.path, create=create)
-        engine = engines.make_engine(address, read_only=read_only)
-        store = cls(address, engine, read_only=read_only)
-        try:
-            with engines.translated(address):
-                with engine.connect() as connection:
-                    found = engines.read_revision(connection)
-                if found is None and create and not read_only:
-                    with store.writing() as connection:
-                        engines.create_schema(connection, address)
-                else:
-                    engines.check_revision(found, address)
-        except BaseException:
-            engine.dispose()
-            raise
-        return store
-
-    def close(self) -> None:
-        """Close every connection."""
-        self.engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    # -- connections ---------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Give a connection in one write transaction: committed at the end, rolled back on any exception."""
-        if self.read_only:
-            raise DatabaseError("DB-READONLY", f"{self.address.shown} is read-only", "name another with --db sqlite:///FILE")
-        with engines.translated(self.address), self.engine.execution_options(writes=True).begin() as connection:
-            yield connection
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Give a connection in a read transaction: one consistent picture."""
-        with engines.translated(self.address), self.engine.connect() as connection:
-            yield connection
-
-    def _insert(self, *batches: tuple[type, Sequence[Mapping[str, Any]]]) -> int:
-        """Insert rows that are not there yet, table by table, in one transaction; return how many of the last table were new."""
-        for attempt in range(RECONNECTS + 1):
-            try:
-                with self.writing() as connection:
-                    new = 0
-                    for table, rows in batches:
-                        new = insert_new(connection, table, rows)
-                return new
-            except DatabaseError as error:
-                cause = error.__cause__
-                if attempt == RECONNECTS or not (isinstance(cause, DBAPIError) and cause.connection_invalidated):
-                    raise
-        raise AssertionError("unreachable")
+    def _insert(self, *batches: tuple[type, Sequence[Mapping[str, Any]]]) -> None:
+        """Insert rows that are not there yet, table by table, in one transaction."""
+        self.write(lambda connection: [insert_new(connection, table, rows) for table, rows in batches])
 
     # -- machines and runs ---------------------------------------------------------------------------------------------
 
     def save_machine(self, document: Mapping[str, Any], *, origin: str = "local") -> str:
         """Store a probe's document and return the machine's id; the same machine in the same state is stored once."""
         row = machine_row(document, origin=origin)
-        with self.writing() as connection:
+        seen = sa.update(Machine).where(Machine.id == row["id"]).values(last_seen_at=row["last_seen_at"])
+
+        def save(connection: Connection) -> None:
             insert_new(connection, Machine, [row])
             insert_new(connection, Device, device_rows(row["id"], document))
-            connection.execute(sa.update(Machine).where(Machine.id == row["id"]).values(last_seen_at=row["last_seen_at"]))
+            connection.execute(seen)
+
+        self.write(save)
         return str(row["id"])
 
     def latest_machine(self, fingerprint: str | None = None) -> dict[str, Any] | None:
@@ -165,8 +92,8 @@ class Store:
 
     def finish_run(self, run_id: str) -> None:
         """Mark a run as come to its end."""
-        with self.writing() as connection:
-            connection.execute(sa.update(Run).where(Run.id == run_id).values(finished_at=now()))
+        done = sa.update(Run).where(Run.id == run_id).values(finished_at=now())
+        self.write(lambda connection: connection.execute(done))
 
     def _run(self, run_id: str) -> tuple[str | None, str | None, str]:
         """Return machine id, fingerprint and origin of a run."""
@@ -196,41 +123,21 @@ class Store:
             if (machine_id or "", key) not in self._devices:
                 devices[key] = {"id": device_id, "machine_id": machine_id, "key": key, "name": m.get("device_name") or key}
             rows.append(measurement_row(m, run_id=run_id, machine=fingerprint, device_id=device_id, origin=origin))
-        self._insert((Device, list(devices.values())), (Measurement, rows))
+
+        def add(connection: Connection) -> None:
+            insert_new(connection, Device, list(devices.values()))
+            insert_measurements(connection, rows)
+
+        self.write(add)
         self._devices.update((machine_id or "", key) for key in devices)
         return [str(row["id"]) for row in rows]
 
-    def measurements(
-        self,
-        benchmark: str | None = None,
-        backend: str | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
-        machine: str | None = None,
-        origin: str | None = None,
-        since: Any = None,
-        status: str | None = None,
-        limit: int | None = None,
-        **more: Any,
-    ) -> list[dict[str, Any]]:
+    def measurements(self, **wanted: Any) -> list[dict[str, Any]]:
         """Return measurements, newest first, as dictionaries with the fields of ``advisor bench --json`` and their provenance.
 
-        ``device``: a device's id, name or profile, or a part of its name; ``machine``: a fingerprint or machine id, or its beginning.
-        More: ``model`` (a part of the name), ``run``, ``metric``, ``latest=True`` (only the newest of each series), ``samples=True``
-        (with ``sample_seconds``), ``retracted=True`` (withdrawn ones too). Withdrawn measurements are left out otherwise.
+        ``wanted`` are the fields of ``Filters``; ``since`` may be a text such as ``7d``.
         """
-        filters = queries.Filters(
-            benchmark=benchmark,
-            backend=backend,
-            device=device,
-            dtype=dtype,
-            machine=machine,
-            origin=origin,
-            since=queries.since(since),
-            status=status,
-            limit=limit,
-            **more,
-        )
+        filters = Filters(**wanted | {"since": since(wanted.get("since"))})
         with self.reading() as connection:
             return queries.measurements(connection, filters)
 
@@ -247,23 +154,14 @@ class Store:
         self._insert((PlanTrial, rows))
         return [str(row["id"]) for row in rows]
 
-    def trials(
-        self,
-        *,
-        model: str | None = None,
-        task: str | None = None,
-        framework: str | None = None,
-        plan_id: str | None = None,
-        machine: str | None = None,
-        origin: str | None = None,
-        since: Any = None,
-        status: str | None = None,
-        limit: int | None = None,
-    ) -> list[dict[str, Any]]:
-        """Return trials as they were stored, newest first, each with ``id``, ``run_id``, ``machine``, ``origin``, ``measured_at``."""
-        equal = {"model": model, "task": task, "framework": framework, "plan_id": plan_id, "origin": origin, "status": status}
+    def trials(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Return trials as they were stored, newest first, each with ``id``, ``run_id``, ``machine``, ``origin``, ``measured_at``.
+
+        ``wanted`` are the fields of ``TrialFilters``; ``since`` may be a text such as ``7d``.
+        """
+        filters = TrialFilters(**wanted | {"since": since(wanted.get("since"))})
         with self.reading() as connection:
-            return queries.trials(connection, equal, machine=machine, since=queries.since(since), limit=limit)
+            return tried.trials(connection, filters)
 
     # -- recommendations -----------------------------------------------------------------------------------------------
 
@@ -292,12 +190,12 @@ class Store:
         Raises UsageError where several ids begin so.
         """
         with self.reading() as connection:
-            return queries.find_plan(connection, plan_id)
+            return answers.find_plan(connection, plan_id)
 
     def latest_recommendation(self) -> dict[str, Any] | None:
         """Return the newest answer: ``id``, ``question``, ``document``, ``plans``, ``created_at``; None where there is none."""
         with self.reading() as connection:
-            return queries.latest_recommendation(connection)
+            return answers.latest_recommendation(connection)
 
     # -- withdrawing and reading by hand -------------------------------------------------------------------------------
 
@@ -309,7 +207,7 @@ class Store:
         if not reason.strip():
             raise UsageError("a retraction needs a reason", "--reason 'the fan was broken'")
         with self.reading() as connection:
-            targets = queries.retraction_targets(connection, identifier)
+            targets = lookup.retraction_targets(connection, identifier)
         self._insert((Retraction, [{"target_id": target, "reason": clean(reason.strip()), "created_at": now()} for target in targets]))
         return targets
 
@@ -320,4 +218,4 @@ class Store:
         """
         from advisor.results import sql as reading
 
-        return reading.query(self, sql, limit=limit, timeout_s=timeout_s)
+        return reading.query(self.address, self.engine, sql, limit=limit, timeout_s=timeout_s)

@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-from sqlalchemy.sql import ColumnElement
 
-from advisor.errors import UnknownName, UsageError
-from advisor.results import overview, queries
-from advisor.results.groups import groups
-from advisor.results.queries import Filters
-from advisor.results.rows import iso, measurement_dict, parse_time
-from advisor.results.schema import Device, Machine, Measurement, Recommendation, Run
+from advisor.errors import UnknownName
+from advisor.results import overview
+from advisor.results.filters import Filters
+from advisor.results.frame import Frame, load
+from advisor.results.groups import groups_of, needed_columns
+from advisor.results.rows import iso
+from advisor.results.schema import Device, Machine, Recommendation, Run
 from advisor.results.store import Store
 from advisor.usecases.results import table
-from advisor.usecases.roofline import device_ids, roofline
+from advisor.usecases.roofline import ROOFLINE_COLUMNS, device_ids, roofline
 
 SCHEMA_VERSION = 1
-PAGE_MOST = 500
-#: What measurements can be compared by on a page.
-COMPARE_BY = ("class", "device", "backend", "version", "dtype", "machine", "model", "origin")
+#: Groups that a device's page shows.
+MOST_GROUPS = 200
 
 
 def home(store: Store) -> dict[str, Any]:
     """Return what the database holds, the newest runs, and which benchmarks there are."""
     with store.reading() as connection:
-        kinds = connection.execute(
-            sa.select(Measurement.benchmark, sa.func.count(), sa.func.count(sa.distinct(Measurement.device_id)))
-            .group_by(Measurement.benchmark)
-            .order_by(sa.func.count().desc())
-        ).all()
-        origins = overview.by_origin(connection)
+        frame = load(connection, Filters(), ["whats", "devices"])
+        held = _tally(frame)
         machines = connection.execute(sa.select(sa.func.count(sa.distinct(Machine.fingerprint)))).scalar() or 0
         answers = connection.execute(sa.select(sa.func.count()).select_from(Recommendation)).scalar() or 0
         runs = overview.recent_runs(connection, 10)
+    origins: dict[str, int] = {}
+    for (_, origin), (count, _) in sorted(held.items()):
+        origins[origin] = origins.get(origin, 0) + count
+    kinds = {}
+    for (benchmark, _), (count, devices) in held.items():
+        before = kinds.get(benchmark, (0, set()))
+        kinds[benchmark] = (before[0] + count, before[1] | devices)
+    listed = sorted(kinds.items(), key=lambda item: (-item[1][0], item[0]))
     return {
         "schema_version": SCHEMA_VERSION,
         "measurements": sum(origins.values()),
         "by_origin": origins,
         "machines": machines,
         "recommendations": answers,
-        "benchmarks": [{"benchmark": name, "measurements": count, "devices": devices} for name, count, devices in kinds],
+        "benchmarks": [{"benchmark": name, "measurements": count, "devices": len(devices)} for name, (count, devices) in listed],
         "runs": [{key: value for key, value in run.items() if key != "command"} for run in runs],
     }
+
+
+def _tally(frame: Frame) -> dict[tuple[str, str], tuple[int, set[int]]]:
+    """Return how many measurements there are, and on which devices (their codes), by benchmark and origin."""
+    import numpy as np
+
+    kinds, labels = frame.table("whats", lambda what: (what["benchmark"], what["origin"]), frame.whats)
+    width = int(frame["devices"].max(initial=0)) + 1
+    pairs, counts = np.unique(kinds * width + frame["devices"], return_counts=True)
+    found: dict[tuple[str, str], tuple[int, set[int]]] = {}
+    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        kind, device = divmod(pair, width)
+        before = found.get(labels[kind], (0, set()))
+        found[labels[kind]] = (before[0] + count, before[1] | {device})
+    return found
 
 
 def machines(store: Store, *, limit: int, offset: int) -> dict[str, Any]:
@@ -113,14 +124,15 @@ def machine(store: Store, identifier: str) -> dict[str, Any]:
             raise UnknownName("machine", identifier[:60], (), "/machines")
         same = sa.select(Machine.id).where(Machine.fingerprint == row.fingerprint)
         devices = connection.execute(sa.select(Device.id, Device.key, Device.profile).where(Device.machine_id.in_(same))).all()
-        keys = list(dict.fromkeys(device.key for device in devices))
+        by = ("benchmark", "backend", "dtype")
+        frame = load(connection, Filters(machine=row.fingerprint), [*needed_columns(by), *ROOFLINE_COLUMNS])
         rooflines = {}
-        for key in keys:
+        for key in dict.fromkeys(device.key for device in devices):
             own = [device for device in devices if device.key == key]
-            drawn = roofline(connection, [device.id for device in own], _sheet(own[-1].profile))
+            drawn = roofline(frame, [device.id for device in own], _sheet(own[-1].profile))
             if drawn["points"] or drawn["bandwidths"]:
                 rooflines[key] = drawn
-        columns, rows = groups(connection, Filters(machine=row.fingerprint, limit=60), ("benchmark", "backend", "dtype"))
+        columns, rows = groups_of(frame, by, limit=60)
         runs = connection.execute(
             sa.select(Run.id, Run.kind, Run.origin, Run.started_at, Run.finished_at)
             .where(Run.machine_id.in_(same))
@@ -161,100 +173,9 @@ def device(store: Store, name: str) -> dict[str, Any]:
     profile = document["sheet"]["id"]
     with store.reading() as connection:
         ids = device_ids(connection, profile)
-        drawn = roofline(connection, ids, _sheet(profile))
-        best = _best(connection, ids, ("benchmark", "backend", "dtype")) if ids else []
-        history = _best(connection, ids, ("benchmark", "dtype", "backend", "version", "month")) if ids else []
+        by, over_time = ("benchmark", "backend", "dtype"), ("benchmark", "dtype", "backend", "version", "month")
+        frame = load(connection, Filters(device_ids=tuple(ids)), [*needed_columns((*by, *over_time)), *ROOFLINE_COLUMNS])
+        drawn = roofline(frame, ids, _sheet(profile))
+        best = table(*groups_of(frame, by, limit=MOST_GROUPS))["rows"]
+        history = table(*groups_of(frame, over_time, limit=MOST_GROUPS))["rows"]
     return document | {"roofline": drawn, "best": best, "history": history, "devices": len(ids)}
-
-
-def _best(connection: Connection, ids: Sequence[str], by: tuple[str, ...]) -> list[dict[str, Any]]:
-    columns, rows = groups(connection, Filters(limit=200, device_ids=tuple(ids)), by)
-    found: list[dict[str, Any]] = table(columns, rows)["rows"]
-    return found
-
-
-# -- measurements, page by page ------------------------------------------------------------------------------------------
-
-
-def measurements(store: Store, filters: Filters, *, limit: int, cursor: str | None) -> dict[str, Any]:
-    """Return one page of measurements, newest first, and the ``next_cursor``; the time of a page does not grow with its number."""
-    limit = max(1, min(limit, PAGE_MOST))
-    after = None if cursor is None else _read_cursor(cursor)
-    with store.reading() as connection:
-        terms = queries.conditions(connection, replace(filters, limit=None))
-        ids = _page_ids(connection, terms, limit + 1, after)
-        query = queries.measurement_select().where(Measurement.id.in_(ids[:limit]))
-        rows = {row["id"]: measurement_dict(dict(row), samples=False) for row in connection.execute(query).mappings()}
-    found = [rows[identifier] for identifier in ids[:limit] if identifier in rows]
-    following = _cursor(found[-1]) if len(ids) > limit and found else None
-    return {"schema_version": SCHEMA_VERSION, "measurements": found, "limit": limit, "next_cursor": following}
-
-
-def _page_ids(connection: Connection, terms: list[ColumnElement[bool]], limit: int, after: tuple[datetime | None, str] | None) -> list[str]:
-    """Return ids in order: those with a date along its index first, then those without."""
-    found: list[str] = []
-    when, last = after or (None, None)
-    if after is None or when is not None:
-        dated = sa.select(Measurement.id).where(*terms, Measurement.measured_at.is_not(None))
-        if when is not None:
-            dated = dated.where((Measurement.measured_at <= when) & ((Measurement.measured_at < when) | (Measurement.id < last)))
-        order = (Measurement.measured_at.desc(), Measurement.id.desc())
-        found += connection.execute(dated.order_by(*order).limit(limit)).scalars()
-        last = None
-    if len(found) < limit:
-        undated = sa.select(Measurement.id).where(*terms, Measurement.measured_at.is_(None))
-        if last is not None:
-            undated = undated.where(Measurement.id < last)
-        found += connection.execute(undated.order_by(Measurement.id.desc()).limit(limit - len(found))).scalars()
-    return found
-
-
-def _cursor(row: dict[str, Any]) -> str:
-    text = json.dumps([row["measured_at"], row["id"]])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[datetime | None, str]:
-    try:
-        when, identifier = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if not isinstance(identifier, str) or not isinstance(when, str | None):
-            raise ValueError
-        return parse_time(when), identifier
-    except (ValueError, TypeError, binascii.Error, RecursionError, UsageError) as error:
-        raise UsageError("the cursor is not one of this service", "leave it out to begin at the first page", "BAD-CURSOR") from error
-
-
-def measurement(store: Store, identifier: str) -> dict[str, Any]:
-    """Return one measurement whole, by its id."""
-    with store.reading() as connection:
-        found = queries.measurement(connection, identifier)
-    if found is None:
-        raise UnknownName("measurement", identifier[:60], (), "/measurements")
-    return {"schema_version": SCHEMA_VERSION, "measurement": found}
-
-
-# -- comparing -----------------------------------------------------------------------------------------------------------
-
-
-def compare(store: Store, filters: Filters, by: str) -> dict[str, Any]:
-    """Return best, median and spread of one benchmark by device, framework, version …, and which benchmarks and dtypes there are."""
-    if by not in COMPARE_BY:
-        raise UnknownName("key to compare by", by[:60], COMPARE_BY)
-    with store.reading() as connection:
-        known = connection.execute(sa.select(Measurement.benchmark, Measurement.dtype).distinct()).all()
-        benchmark = filters.benchmark or ("gemm" if any(b == "gemm" for b, _ in known) else min((b for b, _ in known), default=None))
-        rows: list[dict[str, Any]] = []
-        if benchmark is not None:
-            columns, cells = groups(connection, replace(filters, benchmark=benchmark), (by,))
-            rows = table(columns, cells)["rows"]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "benchmark": benchmark,
-        "dtype": filters.dtype,
-        "device": filters.device,
-        "backend": filters.backend,
-        "by": by,
-        "rows": rows,
-        "benchmarks": sorted({name for name, _ in known}),
-        "dtypes": sorted({dtype for name, dtype in known if name == benchmark}),
-    }

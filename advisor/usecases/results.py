@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError
 from advisor.results.exchange import export_records, read_lines, write_lines
-from advisor.results.groups import groups
+from advisor.results.filters import Filters, since
 from advisor.results.importing import Importer
 from advisor.results.overview import counts, recent_runs, record
-from advisor.results.queries import Filters, measurements, since
+from advisor.results.queries import measurements
 from advisor.results.store import Store
 
 SCHEMA_VERSION = 1
@@ -50,7 +51,7 @@ def query(url: str, filters: Filters) -> dict[str, Any]:
     """Return the measurements of ``filters``; ``truncated`` says that there are more than its limit."""
     limit = filters.limit
     with Store.open(url) as store, store.reading() as connection:
-        found = measurements(connection, _with(filters, limit=None if limit is None else limit + 1))
+        found = measurements(connection, replace(filters, limit=None if limit is None else limit + 1))
         hint = None
         if not found:
             hint = NO_MATCH_HINT if counts(connection)["measurements"] else SEED_HINT
@@ -60,6 +61,8 @@ def query(url: str, filters: Filters) -> dict[str, Any]:
 
 def query_groups(url: str, filters: Filters, by: Sequence[str]) -> dict[str, Any]:
     """Return count, best, median and spread of the measurements of ``filters`` by group; see ``advisor.results.groups``."""
+    from advisor.results.groups import groups
+
     with Store.open(url) as store, store.reading() as connection:
         columns, rows = groups(connection, filters, by)
         hint = None
@@ -70,16 +73,14 @@ def query_groups(url: str, filters: Filters, by: Sequence[str]) -> dict[str, Any
 
 def query_standing_out(url: str, filters: Filters, kind: str) -> dict[str, Any]:
     """Return the ``outliers`` against the fleet's median or the ``regressions`` between versions; see ``advisor.results.analysis``."""
-    from advisor.results import analysis
+    from advisor.results.analysis import KINDS
 
+    find, columns = KINDS[kind]
     with Store.open(url) as store, store.reading() as connection:
-        found = measurements(connection, _with(filters, limit=None))
-        held = counts(connection)["measurements"]
-    rows = analysis.outliers(found) if kind == "outliers" else analysis.regressions(found)
-    columns = analysis.OUTLIER_COLUMNS if kind == "outliers" else analysis.REGRESSION_COLUMNS
-    hint = None if rows else f"no {kind} among {len(found)} measurements" if held else SEED_HINT
-    cells = [[row[name] for name in columns] for row in rows[: filters.limit]]
-    return table(columns, cells) | {"truncated": filters.limit is not None and len(rows) > filters.limit, "hint": hint}
+        found = find(connection, filters)
+        held = counts(connection)["measurements"] if not found.rows else 0
+    hint = None if found.rows else f"no {kind} among {found.looked_at} measurements" if held else SEED_HINT
+    return table(columns, [[row[name] for name in columns] for row in found.rows]) | {"truncated": found.more, "hint": hint}
 
 
 def query_sql(url: str, sql: str, *, limit: int, timeout_s: float) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, An
 
 def export(url: str, target: str, filters: Filters, *, parquet: bool) -> dict[str, Any]:
     """Write measurements and what they refer to to a file (``-``: standard output); return the counts by kind of record."""
-    filters = _with(filters, retracted=True)
+    filters = replace(filters, retracted=True)
     with Store.open(url) as store, store.reading() as connection:
         if parquet:
             from advisor.results.parquet import write_exchange
@@ -156,12 +157,6 @@ def push() -> None:
         "`advisor results export FILE` there and `advisor results import FILE` here share results, or give both one --db postgresql+psycopg://…",
         code="NO-SERVER",
     )
-
-
-def _with(filters: Filters, **changes: Any) -> Filters:
-    from dataclasses import replace
-
-    return replace(filters, **changes)
 
 
 def write_parquet_table(document: Mapping[str, Any], target: Path) -> int:

@@ -5,59 +5,81 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from advisor.results.schema import Device, Measurement, Retraction
+from advisor.results.frame import Frame
+from advisor.results.schema import Device
 from advisor.units import DTYPE_BITS, TERA
 
 if TYPE_CHECKING:
     from advisor.hardware.records import HardwareProfile
 
-#: Newest measurements that are read for one device.
-LIMIT = 20_000
+#: Columns of a frame that a roofline is drawn from.
+ROOFLINE_COLUMNS = ("ids", "readings", "devices", "whats", "cases")
 #: Bins of arithmetic intensity a decade: the best of each is shown.
 BINS = 8
 _SHAPE = re.compile(r"\b([mnk])\s*=\s*(\d{1,9})\b")
 _VECTOR_PEAKS = ("fp64_vector", "fp32_vector")
 
 
-def roofline(connection: Connection, device_ids: Sequence[str], sheet: HardwareProfile | None) -> dict[str, Any]:
+def roofline(frame: Frame, device_ids: Sequence[str], sheet: HardwareProfile | None) -> dict[str, Any]:
     """Return ``roofs`` (dense peaks per dtype), ``bandwidths`` (of the sheet, and measured) and ``points`` (best GEMM per intensity).
 
-    Intensity is FLOP per byte of a GEMM that reads both operands and writes the result once: 2mnk / (b (mk + kn + mn))
-    (Williams, Waterman and Patterson 2009, Roofline).
+    ``frame`` has ``ROOFLINE_COLUMNS``. Intensity is FLOP per byte of a GEMM that reads both operands and writes the result once:
+    2mnk / (b (mk + kn + mn)) (Williams, Waterman and Patterson 2009, Roofline).
     """
-    rows = _measured(connection, device_ids)
+    rows, number = _fastest(frame, device_ids)
     points = _best(point for row in rows if row.benchmark == "gemm" and (point := _point(row)) is not None)
     return {
         "roofs": _roofs(sheet, {point["dtype"] for point in points}),
         "bandwidths": _bandwidths(rows, sheet),
         "points": points,
-        "rows": len(rows),
+        "rows": number,
     }
 
 
-def _measured(connection: Connection, device_ids: Sequence[str]) -> list[Any]:
-    columns = (Measurement.id, Measurement.benchmark, Measurement.backend, Measurement.dtype, Measurement.params)
-    query = (
-        sa.select(*columns, Measurement.metric, Measurement.value)
-        .where(
-            Measurement.benchmark.in_(("gemm", "bandwidth")),
-            Measurement.device_id.in_(list(device_ids)),
-            Measurement.status == "ok",
-            Measurement.value > 0,
-            Measurement.id.not_in(sa.select(Retraction.target_id)),
-        )
-        .limit(LIMIT)
-    )
-    return list(connection.execute(query))
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The fastest measurement of one backend doing one thing."""
+
+    id: str
+    benchmark: str
+    backend: str
+    dtype: str
+    metric: str
+    params: dict[str, Any]
+    value: float
 
 
-def _point(row: Any) -> dict[str, Any] | None:
+def _fastest(frame: Frame, device_ids: Sequence[str]) -> tuple[list[_Row], int]:
+    """Return the fastest GEMM and bandwidth measurements of the devices by what was measured, and how many there are in all."""
+    wanted = set(device_ids)
+    on, own = frame.table("devices", lambda device: device.id in wanted, frame.devices())
+    kind, right = frame.table("whats", lambda what: what["status"] == "ok" and what["benchmark"] in ("gemm", "bandwidth"), frame.whats)
+    frame = frame.where(np.array([*own, False])[on] & np.array([*right, False])[kind] & (frame["readings"] > 0))
+    is_time, times = frame.table("whats", lambda what: what["metric"] == "seconds", frame.whats)
+    speed = np.where(np.array([*times, False])[is_time], -frame["readings"], frame["readings"])
+    order = np.lexsort((-speed, frame["cases"], frame["whats"]))
+    work = np.stack([frame["whats"], frame["cases"]], axis=1)[order]
+    first = order[np.flatnonzero(np.any(work[1:] != work[:-1], axis=1)) + 1] if len(order) else order
+    chosen = [*order[:1].tolist(), *first.tolist()]
+    cases = frame.cases(sorted({int(frame["cases"][index]) for index in chosen}))
+    rows = []
+    for index in chosen:
+        what = frame.whats[int(frame["whats"][index])]
+        facts = {name: what[name] for name in ("benchmark", "backend", "dtype", "metric")}
+        params = cases[int(frame["cases"][index])]
+        rows.append(_Row(id=frame.id_of(index), params=params, value=float(frame["readings"][index]), **facts))
+    return rows, len(frame)
+
+
+def _point(row: _Row) -> dict[str, Any] | None:
     """Return where a GEMM lies, or None where its sizes or its element are not known."""
     sizes = {name: row.params.get(name) for name in ("m", "n", "k")}
     if any(not isinstance(size, int) or size < 1 for size in sizes.values()):

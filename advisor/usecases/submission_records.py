@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.results.exchange import FORMAT
+from advisor.results.exchange import FORMAT, check_header
 from advisor.results.hash import clean, content_hash, derived_id
-from advisor.results.importing import BATCH, check_header
+from advisor.results.importing import BATCH
 from advisor.results.machines import device_rows, machine_row
 from advisor.results.rows import check_id, iso, now, parse_time
 from advisor.usecases.tokens import Token

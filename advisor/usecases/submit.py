@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from advisor.errors import AdvisorError, UsageError
 from advisor.results.hash import derived_id
-from advisor.results.importing import Importer
+from advisor.results.importing import store_rows
+from advisor.results.incoming import Incoming
 from advisor.results.rows import now
 from advisor.results.schema import Machine, Run, RunOwner, Submission
 from advisor.results.store import Store
@@ -41,6 +43,7 @@ def submit(store: Store, token: Token, document: Any, *, key: str | None, body_h
     """Store a batch and return what was new and what was known; the same ``key`` with the same body returns the first answer.
 
     Raises UsageError for a batch that is wrong, and RefusedError for one that is not the token's to store; then nothing of it is stored.
+    Ownership, records and receipt are one transaction.
     """
     receipt = derived_id("submission", token.id, key or body_hash)
     before = _receipt(store, receipt)
@@ -49,14 +52,36 @@ def submit(store: Store, token: Token, document: Any, *, key: str | None, body_h
             raise RefusedError("KEY-REUSED", f"the idempotency key {key!r} came with another body before", "use a new key for a new batch")
         return {**before["document"], "repeated": True}
     records = normalized(records_of(document), token, keep_host_names=policy.keep_host_names)
-    _claim_runs(store, token, [record["id"] for record in records if record["record"] == "run"], records)
-    importer = _AllOrNothing(store)
-    importer.store_all(records)
-    answer = {"schema_version": SCHEMA_VERSION, "submission": receipt, "new": importer.summary.new, "known": importer.summary.known}
-    row = {"id": receipt, "token_id": token.id, "body_hash": body_hash, "document": answer, "received_at": now()}
-    with store.writing() as connection:
+    with store.reading() as connection:
+        _unclaimed_runs(connection, token, records)
+    batch = _rows(store, records)
+
+    def take(connection: Connection) -> dict[str, Any]:
+        _claim_runs(connection, token, records)
+        done = store_rows(connection, batch.rows)
+        if done.conflicts:
+            text = f"measurement or trial {done.conflicts[0]} is stored with other content"
+            raise RefusedError("CONFLICT", text, "a measurement is never edited: send a new id")
+        answer = {"schema_version": SCHEMA_VERSION, "submission": receipt, "new": done.new, "known": done.known}
+        row = {"id": receipt, "token_id": token.id, "body_hash": body_hash, "document": answer, "received_at": now()}
         insert_new(connection, Submission, [row])
-    return {**answer, "repeated": False}
+        return answer
+
+    return {**store.write(take), "repeated": False}
+
+
+def _rows(store: Store, records: Sequence[Record]) -> Incoming:
+    """Return the rows of ``records``; UsageError names the first that is wrong."""
+    batch = Incoming(store, origin="shared")
+    for record in records:
+        try:
+            batch.add(record)
+        except (UsageError, OverflowError) as error:
+            place = f"{record['record']} {record.get('id') or ''}".strip()
+            if isinstance(error, UsageError):
+                raise UsageError(f"{place}: {error.message}", error.hint, error.code) from error
+            raise UsageError(f"{place}: a number or date out of range", code="OUT-OF-RANGE") from error
+    return batch
 
 
 def retract(store: Store, token: Token, identifier: str, reason: str) -> dict[str, Any]:
@@ -73,56 +98,43 @@ def retract(store: Store, token: Token, identifier: str, reason: str) -> dict[st
 
 
 def _receipt(store: Store, identifier: str) -> dict[str, Any] | None:
-    query = sa.select(Submission.body_hash, Submission.document).where(Submission.id == identifier)
     with store.reading() as connection:
-        row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else dict(row)
+        row = connection.execute(sa.select(Submission.body_hash, Submission.document).where(Submission.id == identifier)).one_or_none()
+    return None if row is None else {"body_hash": row.body_hash, "document": row.document}
 
 
-# -- storing ---------------------------------------------------------------------------------------------------------------
+def _unclaimed_runs(connection: Connection, token: Token, records: Sequence[Record]) -> set[str]:
+    """Return the runs of a batch that nobody has yet.
+
+    RefusedError where one is another's or was measured by this service's own machine, UsageError where a record refers to what is
+    neither in the batch nor known.
+    """
+    runs = {str(record["id"]) for record in records if record["record"] == "run"}
+    named = {str(record["run_id"]) for record in records if record["record"] in ("measurement", "trial")} | runs
+    query = sa.select(RunOwner.run_id, RunOwner.token_id).where(RunOwner.run_id.in_(named))
+    owners = {row.run_id: row.token_id for row in connection.execute(query)}
+    free = named - set(owners)
+    stored = set(connection.execute(sa.select(Run.id).where(Run.id.in_(free))).scalars()) if free else set()
+    foreign = sorted([run for run, owner in owners.items() if owner != token.id] + list(stored))
+    if foreign:
+        raise RefusedError("NOT-YOURS", f"run {foreign[0]} belongs to another", "submit it with the token it was first submitted with")
+    missing = sorted(free - runs)
+    if missing:
+        raise UsageError(f"run {missing[0]} is not in the batch", "send the run's record first, or leave run_id out", "UNKNOWN-RUN")
+    wanted = {str(record["machine_id"]) for record in records if record["record"] == "run" and record.get("machine_id")}
+    wanted -= {str(record["id"]) for record in records if record["record"] == "machine"}
+    known = set(connection.execute(sa.select(Machine.id).where(Machine.id.in_(wanted))).scalars()) if wanted else set()
+    if wanted - known:
+        raise UsageError(f"machine {min(wanted - known)} is not known here", "send its record with the run", "UNKNOWN-MACHINE")
+    return free
 
 
-def _claim_runs(store: Store, token: Token, runs: Sequence[str], records: Sequence[Record]) -> None:
-    """Make the runs of a batch the token's own; RefusedError where one belongs to another or was measured by this service's own machine."""
-    named = {str(record["run_id"]) for record in records if record["record"] in ("measurement", "trial")} | set(runs)
-    if not named:
-        return
-    with store.writing() as connection:
-        query = sa.select(RunOwner.run_id, RunOwner.token_id).where(RunOwner.run_id.in_(named))
-        owners = {row.run_id: row.token_id for row in connection.execute(query)}
-        free = named - set(owners)
-        stored = set(connection.execute(sa.select(Run.id).where(Run.id.in_(free))).scalars()) if free else set()
-        foreign = sorted([run for run, owner in owners.items() if owner != token.id] + list(stored))
-        if foreign:
-            raise RefusedError("NOT-YOURS", f"run {foreign[0]} belongs to another", "submit it with the token it was first submitted with")
-        missing = sorted(free - set(runs))
-        if missing:
-            raise UsageError(f"run {missing[0]} is not in the batch", "send the run's record first, or leave run_id out", "UNKNOWN-RUN")
-        wanted = {str(record["machine_id"]) for record in records if record["record"] == "run" and record.get("machine_id")}
-        wanted -= {str(record["id"]) for record in records if record["record"] == "machine"}
-        known = set(connection.execute(sa.select(Machine.id).where(Machine.id.in_(wanted))).scalars()) if wanted else set()
-        if wanted - known:
-            raise UsageError(f"machine {min(wanted - known)} is not known here", "send its record with the run", "UNKNOWN-MACHINE")
-        insert_new(connection, RunOwner, [{"run_id": run, "token_id": token.id} for run in sorted(free)])
-
-
-class _AllOrNothing(Importer):
-    """An import that stores nothing of a batch in which a record contradicts what is stored."""
-
-    def store_all(self, records: Sequence[Record]) -> None:
-        """Store ``records`` in one transaction; UsageError names the first that is wrong."""
-        for record in records:
-            try:
-                self._add(record)
-            except (UsageError, OverflowError) as error:
-                place = f"{record['record']} {record.get('id') or ''}".strip()
-                if isinstance(error, UsageError):
-                    raise UsageError(f"{place}: {error.message}", error.hint, error.code) from error
-                raise UsageError(f"{place}: a number or date out of range", code="OUT-OF-RANGE") from error
-        self._flush()
-
-    def _store(self, connection: sa.Connection, kind: str, table: type) -> None:
-        super()._store(connection, kind, table)
-        if self.summary.conflicts:
-            text = f"{kind} {self.summary.conflicts[0]} is stored with other content"
-            raise RefusedError("CONFLICT", text, "a measurement is never edited: send a new id")
+def _claim_runs(connection: Connection, token: Token, records: Sequence[Record]) -> None:
+    """Make the runs of a batch the token's own."""
+    free = _unclaimed_runs(connection, token, records)
+    new = insert_new(connection, RunOwner, [{"run_id": run, "token_id": token.id} for run in sorted(free)])
+    if new < len(free):
+        # Another batch was quicker: of the same token, or of one whose runs these are now.
+        owners = connection.execute(sa.select(RunOwner.token_id).where(RunOwner.run_id.in_(free))).scalars()
+        if set(owners) != {token.id}:
+            raise RefusedError("NOT-YOURS", "a run of the batch belongs to another", "submit it with the token it was first submitted with")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from advisor.report.svg_charts import bars
-from advisor.usecases import browse
+from advisor.usecases import explore
 from advisor.web.measurements import FiltersDep
 from advisor.web.render import Document, ServiceDep, svg_answer, twin_routes, value_text
 
@@ -22,7 +22,7 @@ MOST_BARS = 40
 def compare(service: ServiceDep, wanted: FiltersDep, by: By = "class") -> Document:
     """Best, median and spread of one benchmark (default: gemm), by device, framework, version …"""
     filters = replace(wanted, limit=200)
-    return service.memory.get(("compare", filters, by), lambda: browse.compare(service.store, filters, by))  # type: ignore[no-any-return]
+    return service.memory.get(("compare", filters, by), lambda: explore.compare(service.store, filters, by))  # type: ignore[no-any-return]
 
 
 def draw(d: Document) -> list[tuple[str, Any]]:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from advisor.results.queries import Filters
-from advisor.usecases import browse
+from advisor.results.filters import Filters
+from advisor.usecases import explore
 from advisor.usecases.results import make_filters
 from advisor.web.render import Document, ServiceDep, twin_routes
 
@@ -52,16 +52,16 @@ FiltersDep = Annotated[Filters, Depends(filters)]
 def measurements(
     service: ServiceDep,
     wanted: FiltersDep,
-    limit: Annotated[int, Query(ge=1, le=browse.PAGE_MOST)] = 50,
+    limit: Annotated[int, Query(ge=1, le=explore.PAGE_MOST)] = 50,
     cursor: Annotated[str | None, Query(max_length=300)] = None,
 ) -> Document:
     """Measurements, newest first; `next_cursor` leads to the next page."""
-    return browse.measurements(service.store, wanted, limit=limit, cursor=cursor or None)
+    return explore.measurements(service.store, wanted, limit=limit, cursor=cursor or None)
 
 
 def measurement(service: ServiceDep, measurement_id: Annotated[str, Path(max_length=36)]) -> Document:
     """One measurement with its samples, conditions and provenance."""
-    return browse.measurement(service.store, measurement_id)
+    return explore.measurement(service.store, measurement_id)
 
 
 twin_routes(router, "/measurements", measurements, "measurements.html")

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.results.exchange import export_records
-from advisor.results.queries import Filters
+from advisor.results.filters import Filters
 from advisor.results.store import Store
 from advisor.usecases import tokens
 
