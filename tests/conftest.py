@@ -10,6 +10,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,12 @@ def _ordinary_user() -> dict[str, Any]:
     pytest.skip("PostgreSQL does not run as root and there is no ordinary user")
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[str]:
-    """Start a PostgreSQL of our own for the session; yield the URL of its maintenance database."""
+@contextmanager
+def running_postgresql(*settings: str) -> Iterator[str]:
+    """Start a PostgreSQL of our own with these settings (``fsync=off``); give the URL of its maintenance database.
+
+    Skips where PostgreSQL is not installed. The yardsticks in benchmarks/ use this too.
+    """
     programs = _server_programs()
     if sys.platform == "win32" or programs is None:
         pytest.skip("PostgreSQL's initdb and pg_ctl are not installed")
@@ -94,14 +98,21 @@ def postgresql_server() -> Iterator[str]:
         assert done.returncode == 0, done.stdout + done.stderr
 
     call(initdb, "-D", f"{folder}/data", "-U", "advisor", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-    settings = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=60"
+    chosen = " ".join(f"-c {setting}" for setting in ("listen_addresses=127.0.0.1", "max_connections=60", *settings))
     # The server's own output goes to a file: a pipe that the server inherits would never come to its end.
-    call(pg_ctl, "-D", f"{folder}/data", "-w", "-t", "60", "-l", f"{folder}/log", "-o", settings, "start")
+    call(pg_ctl, "-D", f"{folder}/data", "-w", "-t", "60", "-l", f"{folder}/log", "-o", f"-p {port} -k {folder} {chosen}", "start")
     try:
         yield f"postgresql+psycopg://advisor@127.0.0.1:{port}/postgres"
     finally:
         call(pg_ctl, "-D", f"{folder}/data", "-w", "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """Start a PostgreSQL of our own for the session; yield the URL of its maintenance database."""
+    with running_postgresql("fsync=off") as url:
+        yield url
 
 
 @pytest.fixture

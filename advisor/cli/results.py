@@ -262,14 +262,35 @@ def retract_command(settings: Settings, identifier: str, reason: str, as_json: b
 
 
 @command.command("push")
+@click.argument("target", required=False, envvar="ADVISOR_PUSH_TO", metavar="[URL]")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Holds a server's token; default: $ADVISOR_TOKEN.",
+)
+@json_option
 @click.pass_obj
-def push_command(settings: Settings) -> None:
-    """Send local results to a shared server (none can be configured yet; export and import work without one).
+def push_command(settings: Settings, target: str | None, token_file: Path | None, as_json: bool) -> int:
+    """Send what was measured here to a shared database or server, and what was withdrawn since.
+
+    Measure into the local database, which works without a network, and push when there is one: what cannot be sent stays queued, and
+    sending again changes nothing. URL is a database (postgresql+psycopg://…) or a server (http://…); default: $ADVISOR_PUSH_TO.
+    Exits with 1 if the other side refuses a record.
 
     \b
     Example:
-      advisor results push
+      advisor results push postgresql+psycopg://team@db/results
+      ADVISOR_TOKEN=adv_… advisor results push http://results.lab.example:8000
     """
-    from advisor.usecases.results import push
+    import os
 
-    push()
+    from advisor.report.results import render_pushed
+    from advisor.usecases.push import push
+
+    if target is None:
+        raise click.UsageError("name the shared database or server: advisor results push URL, or set ADVISOR_PUSH_TO")
+    token = token_file.read_text(encoding="utf-8").strip() if token_file is not None else os.environ.get("ADVISOR_TOKEN")
+    document = push(settings.database_url, target, token=token, say=lambda text: click.echo(text, err=True))
+    emit(document, as_json, render_pushed)
+    return 1 if document["refused"] else 0

@@ -151,6 +151,21 @@ def render_import(document: Mapping[str, Any]) -> None:
         print_lines(f"… and {len(document['conflicts']) - 20} more conflicts")
 
 
+def render_pushed(document: Mapping[str, Any]) -> None:
+    """Print what a push did."""
+    sent, withdrawn, refused = document["sent"], document["withdrawn"], document["refused"]
+    if not sent and not withdrawn and not refused:
+        print_lines(f"{document['target']} has everything already")
+        return
+    said = [f"{sent:,} record{'' if sent == 1 else 's'} sent ({document['new']:,} new there)"] if sent else []
+    said += [f"{withdrawn:,} withdrawn"] if withdrawn else []
+    print_lines(f"{document['target']}: {', '.join(said) or 'nothing sent'}")
+    for item in refused[:20]:
+        print_lines(f"refused: {item['id']}: {item['why']}")
+    if len(refused) > 20:
+        print_lines(f"… and {len(refused) - 20} more refused")
+
+
 def render_export(document: Mapping[str, Any]) -> None:
     """Say on standard error what was written (standard output may be the export itself)."""
     said = ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in document["written"].items())

@@ -8,6 +8,7 @@
     retractions            what was withdrawn, of measurements and trials
     device_sheets          published data sheets
     api_tokens 1-n submissions, run_owners    who may submit over HTTP, what came in, and whose it is
+    deliveries                                what was pushed where
     column_codes, column_chunks               measurements again, column by column, for statistics; see results/columns.py
 
 Keys are UUIDs in text, so that databases merge; a content hash tells a repetition from a conflict. A measurement is never
@@ -234,6 +235,17 @@ class RunOwner(Base):
 
     run_id: Mapped[str] = uuid_key()
     token_id: Mapped[str] = mapped_column(ForeignKey("api_tokens.id"))
+
+
+class Delivery(Base):
+    """What was pushed to a shared database or server, and acknowledged there; what is not here is still to be pushed."""
+
+    __tablename__ = "deliveries"
+
+    target: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    record_id: Mapped[str] = uuid_key()
+    delivered_at: Mapped[datetime]
 
 
 class ColumnCode(Base):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from advisor.errors import UsageError
-from advisor.results.exchange import export_records, read_lines, write_lines
+from advisor.results.exchange import export_records
 from advisor.results.filters import Filters, since
 from advisor.results.importing import Importer
+from advisor.results.lines import read_lines, write_lines
 from advisor.results.overview import counts, recent_runs, record
 from advisor.results.queries import measurements
 from advisor.results.store import Store
@@ -148,15 +149,6 @@ def retract(url: str, identifier: str, reason: str) -> dict[str, Any]:
     with Store.open(url) as store:
         withdrawn = store.retract(identifier, reason)
     return {"schema_version": SCHEMA_VERSION, "retracted": withdrawn, "reason": reason.strip()}
-
-
-def push() -> None:
-    """Refuse, saying how to share results without a server."""
-    raise UsageError(
-        "no server is configured to push to",
-        "`advisor results export FILE` there and `advisor results import FILE` here share results, or give both one --db postgresql+psycopg://…",
-        code="NO-SERVER",
-    )
 
 
 def write_parquet_table(document: Mapping[str, Any], target: Path) -> int:

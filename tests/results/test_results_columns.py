@@ -14,10 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from advisor.results import columns
-from advisor.results.exchange import export_records, write_lines
+from advisor.results.exchange import export_records
 from advisor.results.filters import Filters
 from advisor.results.frame import load
 from advisor.results.groups import groups
+from advisor.results.lines import write_lines
 from advisor.results.schema import ColumnChunk, Measurement
 from advisor.results.store import Store
 from advisor.usecases import results

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.errors import AdvisorError, DatabaseError, UsageError
-from advisor.results.exchange import read_lines
 from advisor.results.filters import Filters
 from advisor.results.hash import canonical_json, clean, content_hash
 from advisor.results.importing import Importer
+from advisor.results.lines import read_lines
 from advisor.results.store import Store
 from advisor.usecases import results
 

@@ -1,4 +1,7 @@
-"""Measurements again, column by column, for statistics. Whoever upgrades fills them from the rows, in the same transaction."""
+"""Measurements again, column by column, for statistics; and what was pushed where.
+
+Whoever upgrades fills the columns from the rows, in the same transaction.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,14 @@ def upgrade() -> None:
         *(sa.Column(name, sa.LargeBinary(), nullable=False) for name in PACKED),
         sa.PrimaryKeyConstraint("id", name="pk_column_chunks"),
     )
+    op.create_table(
+        "deliveries",
+        sa.Column("target", sa.Text(), nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("record_id", sa.String(length=36), nullable=False),
+        sa.Column("delivered_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("target", "kind", "record_id", name="pk_deliveries"),
+    )
     op.create_index("ix_column_chunks_benchmark", "column_chunks", ["benchmark", "level"])
     if op.get_bind().dialect.name == "postgresql":
         # Compressing arrays of numbers that hardly compress would only take time.
@@ -43,5 +54,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_table("deliveries")
     op.drop_table("column_chunks")
     op.drop_table("column_codes")
