@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "One page about this machine or an answer."),
     "serve": ("serve", "Serve the results database over HTTP, with pages."),
     "token": ("token", "Tokens that let others store measurements through the server."),
+    "fleet": ("fleet", "Probe or measure every node of a cluster."),
 }
 
 
