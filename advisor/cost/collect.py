@@ -104,7 +104,7 @@ def collect(model: Model, workload: Workload, platform: Platform, plans: PlanTab
     columns.update(stage_sizes(model, columns))
     odd = model.transformer is not None and model.transformer.vocab % 8 != 0
     columns["odd_vocab"] = odd * (columns["tp"] == 1) * (1.0 - columns["pads_vocab"])
-    columns.update(exchanges_of(model, platform, columns, curves))
+    columns.update(_exchanges(model, platform, plans, columns, curves))
     columns.update(kept_columns(model, workload, columns))
     link = kind_of(platform.tiers[-1]) if len(platform.tiers) > 1 else "any"
     kind_text = " ".join(f"{t.kind} {t.name}" for t in platform.tiers).lower()
@@ -135,6 +135,32 @@ def power_share(sheet: HardwareProfile, curves: DeviceCurves) -> float:
         return 1.0
     share = (sheet.tdp_w / peak) / (reference[0] / reference[1])
     return min(share, _USEFUL_POWER.get(curves.generation, 1.0))
+
+
+#: What the exchanges of a step depend on: many plans differ only in recomputation, offload or how often they accumulate.
+_EXCHANGE_COLUMNS = (
+    "framework", "execution", "precision", "sharding", "adapter", "adapter_rank", "optimizer", "micro_batch", "dp", "tp", "pp", "vpp", "cp",
+    "ep", "shard_degree", "sequence_parallel",
+)  # fmt: skip
+
+
+def _exchanges(model: Model, platform: Platform, plans: PlanTable, columns: dict[str, Floats], curves: DeviceCurves) -> dict[str, Floats]:
+    """Price the exchanges of each distinct layout once, and hand every row its own."""
+    code = np.zeros(len(plans), dtype=np.int64)
+    room = 1
+    for name in _EXCHANGE_COLUMNS:
+        values = plans.columns[name]
+        width = int(values.max()) + 1 if len(values) else 1
+        if room > np.iinfo(np.int64).max // width:  # renumber before the code outgrows its bits
+            code = np.unique(code, return_inverse=True)[1]
+            room = int(code.max()) + 1
+        code = code * width + values
+        room *= width
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(plans):
+        return exchanges_of(model, platform, columns, curves)
+    found = exchanges_of(model, platform, {name: values[first] for name, values in columns.items()}, curves)
+    return {name: np.broadcast_to(values, first.shape)[inverse] for name, values in found.items()}
 
 
 _KIND_COLUMNS = ("framework", "execution", "precision", "attention", "adapter")

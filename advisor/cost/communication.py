@@ -29,10 +29,7 @@ class Exchange:
 
 
 def exchange(op: str, size_bytes: Any, group: Any, stride: Any, tiers: Sequence[NetworkTier], curves: DeviceCurves) -> Exchange:
-    """Return the Exchange of collective ``op`` over ``group`` ranks ``stride`` apart; zero for a group of one.
-
-    Each distinct (size, group, stride) is priced once: many plans share them.
-    """
+    """Return the Exchange of collective ``op`` over ``group`` ranks ``stride`` apart; zero for a group of one."""
     size, members, step = (np.ascontiguousarray(x, dtype=np.float64) for x in np.broadcast_arrays(size_bytes, group, stride))
     if not tiers or not size.size or members.max() <= 1:
         return Exchange(np.zeros(size.shape), np.zeros(size.shape))
