@@ -94,7 +94,11 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--regressions", "standing_out", flag_value="regressions", help="Where a later framework version is slower.")
 @click.option("--sql", metavar="SELECT", help="A reading SQL statement instead of filters; `advisor db status` shows the tables.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
-@click.option("--limit", type=click.IntRange(1, _MOST), help="Most rows (default: 100 for a table, 10000 for --sql, else all).")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, _MOST),
+    help="Most rows (default: 100 for tables and what stands out, 10000 for --sql).",
+)
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")
 @json_option
@@ -135,15 +139,16 @@ def query_command(
             raise click.UsageError(f"--sql stands alone: leave out --{given[0].replace('_', '-')}")
         document = results.query_sql(settings.database_url, sql, limit=limit or 10_000, timeout_s=timeout_s)
     else:
-        filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=limit)
+        most = limit
+        if limit is None and (standing_out is not None or (group_by is None and form == "table")):
+            most = 100
+        filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=most)
         if standing_out is not None:
             document = results.query_standing_out(settings.database_url, filters, standing_out)
         elif group_by is not None:
             by = [key.strip() for key in group_by.split(",") if key.strip()]
             document = results.query_groups(settings.database_url, filters, by)
         else:
-            if limit is None and form == "table":
-                filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=100)
             document = results.query(settings.database_url, filters)
     _print(document, form, out, grouped=group_by is not None)
 

@@ -77,6 +77,9 @@ def _parse(file: IO[str], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield from _document(line + rest, name)
                 return
         yield from _records(_loads(line, place), place)
+    if first:
+        # What was meant to be piped in failed before it wrote anything: that nothing is new would hide it.
+        raise UsageError(f"{name} is empty", "import takes what `advisor results export` or `advisor bench --json` writes", "NO-RECORDS")
 
 
 def _too_long(place: str) -> UsageError:

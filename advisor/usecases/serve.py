@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.errors import EnvironmentLacks
+from advisor.errors import EnvironmentLacks, UsageError
 from advisor.results.store import Store
 from advisor.usecases.ask import Answers
 from advisor.usecases.memory import Memory
 from advisor.usecases.published_accuracy import PublishedAccuracy
 from advisor.usecases.submit import Policy
 
+#: A name or address as a Host header has it, without scheme, port or path.
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]+")
 #: What the server needs beyond the base install.
 PACKAGES = ("fastapi", "jinja2", "uvicorn")
 
@@ -63,6 +66,15 @@ class Service:
         with self.store.reading() as connection:
             connection.execute(sa.select(1))
         return {"schema_version": 1, "status": "ok", "uptime_s": round(time.time() - self.started, 1)}
+
+
+def check_names(options: ServeOptions) -> None:
+    """Raise UsageError for an address or a name that no client could ever use."""
+    if not options.host.strip():
+        raise UsageError("--host is empty", "127.0.0.1 for this machine alone, 0.0.0.0 for all")
+    for name in options.allowed_hosts:
+        if name != "*" and not _NAME.fullmatch(name):
+            raise UsageError(f"--allow-host {name!r} is no name of a host", "a name or an address alone, as in results.lab.example")
 
 
 def require_packages() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from advisor.errors import EnvironmentLacks, UsageError
 from advisor.results.store import Store
-from advisor.usecases.serve import ServeOptions
+from advisor.usecases.serve import ServeOptions, check_names
 
 #: Connections at once beyond which the server says 503 itself.
 MOST_CONNECTIONS = 512
@@ -22,6 +22,7 @@ def run(options: ServeOptions, *, verbose: bool, say: Callable[[str], None]) -> 
 
     from advisor.web.app import create_app
 
+    check_names(options)
     with Store.open(options.database_url) as store:
         where = store.address.shown
     listening = listen(options.host, options.port)
@@ -54,6 +55,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
+        # From here on who connects waits for an answer and is not turned away, whatever still has to start.
+        made.listen(MOST_CONNECTIONS)
     except OSError as error:
         made.close()
         raise EnvironmentLacks("PORT", f"cannot listen on {host} port {port}: {error.strerror}", "take another with --port N") from error

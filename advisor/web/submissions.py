@@ -7,6 +7,7 @@ import hashlib
 import math
 import re
 import zlib
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from fastapi import APIRouter, Header, Request, Response
 from advisor.errors import UsageError
 from advisor.usecases import submit as submissions
 from advisor.usecases import tokens
-from advisor.usecases.serve import Service
+from advisor.usecases.serve import ServeOptions, Service
 from advisor.usecases.submission_records import MAX_RECORDS
 from advisor.web.errors import HttpError
 from advisor.web.render import json_answer, service_of
@@ -26,6 +27,8 @@ router = APIRouter(tags=["write"])
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _GZIP = 31
 _CHUNK = 1 << 16
+#: Bodies of up to so many times the limit are read to their end before they are refused.
+_DRAINED = 4
 MOST_REASON = 1_000
 
 #: What the API's description says of bodies that are read by hand.
@@ -153,6 +156,7 @@ async def read_body(request: Request) -> bytes:
         raise HttpError(415, "CONTENT-ENCODING", "the body is plain or compressed by gzip")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > options.max_body_bytes:
+        await _drain(request, int(length), options)
         raise _too_large(options.max_body_bytes)
     sink = _Unzip(options.max_decompressed_bytes) if encoding == "gzip" else _Plain()
     received = 0
@@ -166,6 +170,16 @@ async def read_body(request: Request) -> bytes:
     except TimeoutError as error:
         raise HttpError(408, "TIMEOUT", f"the body did not come within {options.body_timeout_s:g} s") from error
     return sink.finish()
+
+
+async def _drain(request: Request, length: int, options: ServeOptions) -> None:
+    """Read and forget a body that is too large, within reason: who is cut off while sending never sees the answer."""
+    if length > _DRAINED * options.max_body_bytes:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(options.body_timeout_s):
+            async for _ in request.stream():
+                pass
 
 
 def _too_large(limit: int) -> HttpError:
