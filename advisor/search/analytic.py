@@ -14,7 +14,7 @@ from advisor.plan.records import Plan
 from advisor.plan.table import Array, PlanTable
 from advisor.search.degrees import Grid
 from advisor.search.families import family_codes
-from advisor.search.objective import SOFT, constraints, knee_mask, scores
+from advisor.search.objective import HEADROOM, SOFT, constraints, knee_mask, scores
 from advisor.search.space import context_for, enumerate_plans
 from advisor.search.verified import low_precision_mask, unverified_mask
 
@@ -89,7 +89,7 @@ def order_plans(context: Context, plans: PlanTable, priced: PricedTable, unverif
     """Return a priced table as a Ranking."""
     workload = context.workload
     score = scores(plans, priced, workload)
-    broken = constraints(plans, priced, workload)
+    broken = constraints(plans, priced, workload, score, unverified)
     possible = np.isfinite(score)
     for name, values in broken.items():
         if name not in SOFT:
@@ -153,10 +153,10 @@ def _answer_first(plans: PlanTable, priced: PricedTable, score: Array, order: Ar
 
 
 def _tight(priced: PricedTable, rows: Array) -> Array:
-    """Return bool[n]: rows that leave less than a tenth of the memory free."""
+    """Return bool[n]: rows that leave less than ``HEADROOM`` of the memory free."""
     if priced.memory_limit_bytes is None:
         return np.zeros(len(rows), dtype=bool)
-    return np.asarray(priced.memory_bytes[rows] > 0.9 * priced.memory_limit_bytes)
+    return np.asarray(priced.memory_bytes[rows] > (1.0 - HEADROOM) * priced.memory_limit_bytes)
 
 
 def simplicity(plans: PlanTable, rows: Array) -> tuple[Array, ...]:

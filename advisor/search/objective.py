@@ -45,19 +45,27 @@ SAFE_BITS = 8
 _FEW_BITS = {"int4": 4, "int4-awq": 4, "int4-gptq": 4, "nf4": 4, "fp4": 4}
 #: What a fine-tuning gives up: nothing, most of the weights stay as they are, or those are held in four bits besides.
 _ADAPTER_LEVELS = {"none": 0.0, "lora": 1.0, "qlora": 2.0}
-#: Share of the memory that a plan of a batch of our own choosing leaves free: a run whose lengths vary meets the allocator's cliff
-#: at the brim.
-HEADROOM = 0.08
+#: Share of the memory that an answer leaves free: half the spread of the memory's prediction, and what a run whose lengths vary takes
+#: before it meets the allocator's cliff. See docs/decisions/0007-room-in-memory.md.
+HEADROOM = 0.10
+#: What that room may cost where the batch is given, relative: a plan at the brim that is faster by more is the answer, and is called tight.
+HEADROOM_PRICE = 0.10
+#: Two plans closer than this are a tie. Repeats of one configuration differ by 1 to 3 % from run to run (published: bloom_prequel), so a
+#: smaller predicted gap cannot be told apart by measuring either.
+TIE_MARGIN = 0.03
 #: Constraints that choose among plans that work: a plan that breaks only these runs, but another kind is preferred.
-SOFT = ("weight_bits", "adapter", "headroom_bytes", "server")
+SOFT = ("weight_bits", "adapter", "server", "host_memory", "headroom_bytes", "evidence")
 
 
-def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:
+def constraints(plans: PlanTable, priced: PricedTable, workload: Workload, score: Array, unverified: Array) -> dict[str, Array]:
     """Return each constraint as float64[n], in its own unit: at most 0 is kept, above 0 is by how much it is broken.
 
-    The ``SOFT`` ones are there only where plans keep them besides all others: ``headroom_bytes`` (8 % of the memory left free, where
-    the batch is ours to choose), ``weight_bits`` (eight bits or more) and ``adapter`` (a fine-tuning trains all weights where they
-    fit the devices, else an adapter, else an adapter on four-bit weights) and ``server`` (serving by an engine that takes requests).
+    The ``SOFT`` ones are there only where plans keep them besides all others: ``weight_bits`` (eight bits or more), ``adapter`` (a
+    fine-tuning trains all weights where they fit the devices, else an adapter, else an adapter on four-bit weights), ``server``
+    (serving by an engine that takes requests), ``host_memory`` (no offload) and ``headroom_bytes`` (a tenth of the memory left free;
+    where the batch is given, only if that costs no more than ``HEADROOM_PRICE`` of the ``score``, and no step to bits that nothing
+    measured supports: ``unverified``, bool[n]) and ``evidence`` (the framework's own runs were measured on this kind of device, where
+    that costs no more than a tie).
     """
     broken = hard_constraints(plans, priced, workload)
     kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
@@ -77,11 +85,32 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> di
         if bool((kept & (bare <= 0)).any()):
             broken["server"] = bare
             kept &= bare <= 0
-    if workload.global_batch is None and priced.memory_limit_bytes is not None:
+    if workload.objective != "memory":
+        # The link to the host is shared and its memory seldom counted: offload is a way to fit, not a way to be faster.
+        hosted = np.where(plans.equals("offload", "none"), 0.0, 1.0)
+        if bool((kept & (hosted <= 0)).any()):
+            broken["host_memory"] = hosted
+            kept &= hosted <= 0
+    if priced.memory_limit_bytes is not None:
         over = np.asarray(priced.memory_bytes - (1.0 - HEADROOM) * priced.memory_limit_bytes, dtype=np.float64)
-        if bool((kept & (over <= 0)).any()):
+        sure = kept & np.isfinite(score) & ~unverified
+        sure = sure if sure.any() else kept & np.isfinite(score)
+        roomy = sure & (over <= 0)
+        if bool(roomy.any()) and (workload.global_batch is None or score[roomy].min() <= (1.0 + HEADROOM_PRICE) * score[sure].min()):
             broken["headroom_bytes"] = over
-    return broken
+            kept &= over <= 0
+    return broken | _evidence(priced, score, kept & np.isfinite(score))
+
+
+def _evidence(priced: PricedTable, score: Array, kept: Array) -> dict[str, Array]:
+    """Return the constraint that a plan rests on measurements, where the best of those that do ties with the best of all."""
+    if priced.row_evidence is None or len(set(priced.row_evidence)) < 2:
+        return {}
+    known = np.array([name in ("measured", "calibrated") for name in priced.row_evidence], dtype=bool)
+    sure = kept & known
+    if not sure.any() or score[sure].min() > (1.0 + TIE_MARGIN) * score[kept].min():
+        return {}
+    return {"evidence": np.where(known, 0.0, 1.0)}
 
 
 def hard_constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:

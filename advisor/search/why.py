@@ -181,6 +181,6 @@ def loses(best: Estimate, other: Estimate, ratio: float, *, tie: bool) -> str:
     grown = {name: other.time_parts_s.get(name, 0.0) - best.time_parts_s.get(name, 0.0) for name in names}
     name = max(grown, key=lambda key: grown[key], default="")
     text = f"{100 * (ratio - 1):.1f} % worse" if ratio >= 1 else f"{100 * (1 / ratio - 1):.1f} % better by the objective"
-    if name and grown[name] > 0:
+    if name and grown[name] > 0 and ratio >= 1:
         text += f": {format_seconds(grown[name])} more {name.replace('_', ' ')}"
     return text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor.search.objective import TIE_MARGIN
 from advisor.search.records import Candidate, Nearest, Recommendation, Rejected, SearchInfo, plan_id
 from advisor.search.verified import low_precision_mask
 from advisor.search.why import loses, reasons
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from advisor.hardware.platform import Platform
     from advisor.search.analytic import Ranking
 
-#: Two plans closer than this are a tie. Repeats of one configuration differ by 1 to 3 % from run to run (published:
-#: bloom_prequel), so a smaller predicted gap cannot be told apart by measuring either.
-TIE_MARGIN = 0.03
 STUDY_ROWS = 32
 ALTERNATIVES = 6
 
@@ -175,6 +173,11 @@ def _other_kinds(ranking: Ranking, best: int) -> list[int]:
     low = low_precision_mask(plans)
     kinds = [plans.equals("adapter", name) for name in plans.vocabulary["adapter"]] if len(plans.vocabulary["adapter"]) > 1 else []
     kinds += [~low, low] if low.any() else []
+    if "headroom_bytes" in ranking.constraints:  # the faster plan at the brim, beside the one with room
+        others = [values <= 0 for name, values in ranking.constraints.items() if name != "headroom_bytes"]
+        kinds += [np.all([*others, ranking.constraints["headroom_bytes"] > 0, low == low[best]], axis=0)]
+    if ranking.priced.is_training:
+        kinds += [~plans.equals("offload", "none")]
     if ranking.priced.is_training and ranking.context.platform.devices > 1:
         alone = (plans.columns["tp"] * plans.columns["pp"] * plans.columns["cp"] == 1) & plans.equals("offload", "none")
         stages = (("zero1", "zero2"), ("zero3", "fsdp", "hsdp"))
@@ -200,7 +203,7 @@ def _rejected(question: Question, ranking: Ranking) -> list[Rejected]:
     from advisor.plan.precision import precision_obstacle
 
     found: list[Rejected] = []
-    fits = set(ranking.best_of_families())
+    fits = {ranking.family_names[int(code)] for code in np.unique(ranking.families[ranking.possible])}
     for name in ranking.family_names:
         row = None if name in fits else ranking.least_infeasible(name)
         if row is not None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from advisor.cost.records import Estimate, Interval
 from advisor.search.advice import Case
+from advisor.search.objective import TIE_MARGIN
 from advisor.search.records import Candidate, Reason, Recommendation
 from advisor.search.why import loses, reasons
 from advisor.trial.records import Trial
 from advisor.units import format_seconds
-from advisor.usecases.answer import TIE_MARGIN
 from advisor.usecases.question import Question
 from advisor.usecases.verdict import summary
 

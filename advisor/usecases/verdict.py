@@ -85,13 +85,15 @@ def states_sentence(question: Question) -> str:
 
 def excess(ranking: Ranking, row: int) -> str:
     """Return what keeps the plan of ``row`` from being the answer, with the number."""
+    from advisor.search.objective import SOFT
+
     broken = {name: float(values[row]) for name, values in ranking.constraints.items() if float(values[row]) > 0}
     if "memory_bytes" in broken and ranking.priced.memory_limit_bytes is not None:
         need, limit = float(ranking.priced.memory_bytes[row]), float(ranking.priced.memory_limit_bytes)
         if need > limit:
             return f"needs {format_bytes(need)} per device, {format_bytes(limit)} can be used: {format_bytes(need - limit)} too much"
         return f"needs more host memory than is known to be there ({format_bytes(need)} on the device fits)"
-    hard = {name: value for name, value in broken.items() if name not in ("weight_bits", "adapter", "headroom_bytes", "server")}
+    hard = {name: value for name, value in broken.items() if name not in SOFT}
     if hard:
         limits = ranking.context.workload.limits
         return ", ".join(
@@ -103,9 +105,13 @@ def excess(ranking: Ranking, row: int) -> str:
         return "four-bit weights change the output, and plans with eight bits or more fit"
     if "server" in broken:
         return "no server of its own: an engine takes requests as they come"
+    if "host_memory" in broken:
+        return "offload to the host is a way to fit, and plans without it fit"
     if "headroom_bytes" in broken:
         need, limit = float(ranking.priced.memory_bytes[row]), float(ranking.priced.memory_limit_bytes or 0.0)
-        return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free: too little for a batch of our choosing"
+        return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free: one longer batch may end it"
+    if "evidence" in broken:
+        return "nothing measured its framework on this kind of device"
     return "slower at the chosen batch"
 
 

@@ -151,7 +151,7 @@ def test_a_slice_of_tpus_is_counted_in_chips(ask: Ask, name: str, chips: int) ->
 
 
 @pytest.mark.parametrize(
-    ("model", "device", "tokens", "seen"), [("llama-2-13b", "v100-sxm2-32gb", 4096, 3664), ("qwen1.5-7b", "rtx-3090", 32768, 7344)]
+    ("model", "device", "tokens", "seen"), [("llama-2-13b", "rtx-5090", 4096, 3664), ("qwen1.5-7b", "rtx-3090", 32768, 7344)]
 )
 def test_the_cache_of_a_server_holds_as_many_tokens_as_the_engine_says(
     ask: Ask, why: Why, model: str, device: str, tokens: int, seen: int

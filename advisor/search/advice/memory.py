@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from advisor.search.advice._case import Case
 from advisor.search.objective import HEADROOM
 from advisor.search.records import Reason
 from advisor.units import GIB, format_bytes
 
 #: Above this share of the device's memory a plan is called tight: lengths that vary and fragmentation take the rest.
-TIGHT = 0.90
+TIGHT = 1.0 - HEADROOM
 #: Changes that save memory, the cheapest in time first, with what they cost.
 _RELIEF = (
     ("attention", "flash", "no more time"),
@@ -29,13 +31,30 @@ def memory_advice(case: Case) -> Iterator[Reason]:
         return
     if used > TIGHT * limit:
         yield _tight(case, used, float(limit))
-    elif case.workload.global_batch is None:
-        free = 1.0 - used / limit
-        text = f"{100 * free:.0f} % of the memory stays free (at least {100 * HEADROOM:.0f} % where the batch is chosen here)"
-        yield Reason(code="HEADROOM", text=text, value=free)
+    else:
+        yield _roomy(case, used, float(limit))
     yield _units(case, float(limit))
     if case.workload.is_training and case.platform.devices > 1:
         yield from _loading(case, float(limit))
+
+
+def _roomy(case: Case, used: float, limit: float) -> Reason:
+    """Say what stays free, and what the plans at the brim would gain."""
+    free = 1.0 - used / limit
+    text = f"{100 * free:.0f} % of the memory stays free for lengths that vary and for the error of the prediction"
+    chosen, ranking = case.sibling(), case.ranking
+    gain = 0.0
+    if chosen is not None and ranking is not None and "headroom_bytes" in ranking.constraints:
+        others = [values <= 0 for name, values in ranking.constraints.items() if name != "headroom_bytes"]
+        same = ranking.plans.columns["global_batch"] == ranking.plans.columns["global_batch"][chosen]
+        tight = np.all([*others, same, ranking.constraints["headroom_bytes"] > 0, ~ranking.unverified | ranking.unverified[chosen]], axis=0)
+        if tight.any():
+            gain = float(ranking.score[chosen] / ranking.score[tight].min() - 1.0)
+    if gain > 0.0005:
+        text += (
+            f"; a plan that leaves less than {100 * HEADROOM:.0f} % is predicted {100 * gain:.1f} % better, too little for the risk"
+        )
+    return Reason(code="HEADROOM", text=text, value=free, detail={"free": free, "price": max(gain, 0.0)})
 
 
 def _tight(case: Case, used: float, limit: float) -> Reason:
@@ -52,6 +71,15 @@ def _tight(case: Case, used: float, limit: float) -> Reason:
         text += "; sharding saves nothing here, since dp is 1"
     if ways:
         text += "; to relieve it: " + "; ".join(ways[:3])
+    bar, chosen, ranking = (1.0 - HEADROOM) * limit, case.sibling(), case.ranking
+    if chosen is not None and ranking is not None and ranking.feasible[chosen]:
+        same = ranking.plans.columns["global_batch"] == ranking.plans.columns["global_batch"][chosen]
+        roomy = ranking.feasible & same & (ranking.priced.memory_bytes <= bar) & (~ranking.unverified | ranking.unverified[chosen])
+        if roomy.any():
+            price = float(ranking.score[roomy].min() / ranking.score[chosen] - 1.0)
+            text += (
+                f"; the best plan with a tenth of the memory free is {100 * price:.0f} % worse (--limit memory_bytes_per_device={bar:.0f})"
+            )
     return Reason(code="TIGHT", text=text, value=used / limit)
 
 
