@@ -97,7 +97,7 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option(
     "--limit",
     type=click.IntRange(1, _MOST),
-    help="Most rows (default: 100 for tables and what stands out, 10000 for --sql).",
+    help="Most rows (default: 100 for a table, 50 for what stands out, 10000 for --sql).",
 )
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there (needed for parquet).")
@@ -140,7 +140,9 @@ def query_command(
         document = results.query_sql(settings.database_url, sql, limit=limit or 10_000, timeout_s=timeout_s)
     else:
         most = limit
-        if limit is None and (standing_out is not None or (group_by is None and form == "table")):
+        if limit is None and standing_out is not None:
+            most = 50
+        elif limit is None and group_by is None and form == "table":
             most = 100
         filters = make_filters(chosen, latest=latest, retracted=retracted, samples=samples, limit=most)
         if standing_out is not None:

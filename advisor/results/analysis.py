@@ -13,7 +13,7 @@ from advisor.results import queries
 from advisor.results.columns import UNKNOWN
 from advisor.results.filters import Filters
 from advisor.results.frame import Array, Frame, load
-from advisor.results.groups import sorted_within
+from advisor.results.groups import compact, sorted_within
 
 #: Modified z-score from which a value counts as an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 THRESHOLD = 3.5
@@ -89,9 +89,15 @@ def regressions(connection: Connection, filters: Filters) -> Findings:
     known = np.array([*(name is not None for name in versions), False])[version]
     dated = known & (frame["moments"] != UNKNOWN)
     frame, version, seconds = frame.where(dated), version[dated], seconds[dated]
-    if not len(frame):
+    looked_at = len(frame)
+    if not looked_at:
         return Findings([], False, 0)
-    steps = _steps(frame, version, np.array(of_metric)[seconds])
+    _, series = np.unique(frame["series"], return_inverse=True)
+    maybe = _differing(series, frame["readings"])
+    if not maybe.any():
+        return Findings([], False, looked_at)
+    frame, series, version, seconds = frame.where(maybe), series[maybe], version[maybe], seconds[maybe]
+    steps = _steps(frame, series, version, np.array(of_metric)[seconds])
     rows: list[dict[str, Any]] = []
     batch = filters.limit or len(steps.worse)
     for start in range(0, len(steps.worse), max(1, batch)):
@@ -104,7 +110,7 @@ def regressions(connection: Connection, filters: Filters) -> Findings:
             rows.append(_shared(row) | own | {"before": before, "after": float(steps.after[place]), "worse_pct": float(steps.worse[place])})
         if filters.limit is not None and len(rows) > filters.limit:
             break
-    return Findings(rows[: filters.limit], filters.limit is not None and len(rows) > filters.limit, len(frame))
+    return Findings(rows[: filters.limit], filters.limit is not None and len(rows) > filters.limit, looked_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +125,17 @@ class _Steps:
     newest: Array
 
 
-def _steps(frame: Frame, version: Array, is_time: Array) -> _Steps:
-    line = _group(frame["series"], version)
+def _steps(frame: Frame, series: Array, version: Array, is_time: Array) -> _Steps:
+    line = _group(series, version)
     size = np.bincount(line)
     medians = _medians(line, frame["readings"], size)
     in_time = sorted_within(line, frame["moments"])
     start = np.cumsum(size) - size
     first, last = in_time[start], in_time[start + size - 1]
     # One line a series and version; along each series in the order in which its versions were first measured.
-    order = np.lexsort((frame["moments"][first], frame["series"][first]))
+    order = np.lexsort((frame["moments"][first], series[first]))
     old, new = order[:-1], order[1:]
-    same = frame["series"][first[old]] == frame["series"][first[new]]
+    same = series[first[old]] == series[first[new]]
     old, new = old[same], new[same]
     before, after = medians[old], medians[new]
     worse = 100 * (np.where(is_time[first[new]], after / before, before / after) - 1)
@@ -138,17 +144,27 @@ def _steps(frame: Frame, version: Array, is_time: Array) -> _Steps:
     return _Steps(version[first[old]][chosen], version[first[new]][chosen], before[chosen], after[chosen], worse[chosen], last[new][chosen])
 
 
+def _differing(series: Array, values: Array) -> Array:
+    """Return which measurements belong to a series whose values differ by as much as a regression does: the medians cannot otherwise."""
+    low, high = np.full(int(series.max()) + 1, np.inf), np.zeros(int(series.max()) + 1)
+    np.minimum.at(low, series, values)
+    np.maximum.at(high, series, values)
+    differing: Array = (high >= low * (1 + LEAST_PCT / 100))[series]
+    return differing
+
+
 def _usable(frame: Frame) -> Frame:
     status, names = frame.table("whats", lambda what: what["status"] == "ok", frame.whats)
     return frame.where(np.array([*names, False])[status] & (frame["readings"] > 0))
 
 
 def _group(*columns: Array) -> Array:
-    """Return the number of each row's combination of values."""
-    number = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        _, codes = np.unique(column, return_inverse=True)
-        _, number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
+    """Return the number of each row's combination of codes."""
+    _, number = compact(columns[0].astype(np.int64), int(columns[0].max(initial=0)) + 1)
+    for column in columns[1:]:
+        _, codes = compact(column.astype(np.int64), int(column.max(initial=0)) + 1)
+        width = int(codes.max(initial=0)) + 1
+        _, number = compact(number * width + codes, (int(number.max(initial=0)) + 1) * width)
     return number
 
 

@@ -165,8 +165,12 @@ def _statistics(frame: Frame, number: Array, labels: list[tuple[Any, ...]]) -> l
 
 def sorted_within(number: Array, values: Array) -> Array:
     """Return the order by group and then by value."""
-    order = np.argsort(values, kind="stable")
-    # Numpy sorts small integers by their digits, in linear time.
-    small = number.astype(np.uint16) if not len(number) or number.max() < 1 << 16 else number
-    within: Array = order[np.argsort(small[order], kind="stable")]
-    return within
+    order = np.argsort(values)
+    if not len(number) or number.max() < 1 << 16:
+        # Numpy sorts small integers by their digits, in linear time.
+        within: Array = order[np.argsort(number.astype(np.uint16)[order], kind="stable")]
+        return within
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[order] = np.arange(len(values))
+    keys = np.sort(number.astype(np.int64) * len(values) + rank)
+    return order[keys % len(values)]

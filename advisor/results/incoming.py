@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -99,7 +100,7 @@ class Incoming:
         device_id = record.get("device_id")
         if device_id is None:
             key = str(record.get("device"))
-            device_id = derived_id("device", machine_id or "", key)
+            device_id = _device_id(machine_id or "", key)
             if device_id not in self._devices:
                 self._devices.add(device_id)
                 self.rows["device"].append({"id": device_id, "machine_id": machine_id, "key": key, "name": key})
@@ -191,6 +192,11 @@ class Incoming:
             self.store.start_run(kind="import", machine_id=machine_id, settings={"machine": fingerprint}, origin=self.origin, run_id=run_id)
             self._runs[run_id] = (machine_id, fingerprint if isinstance(fingerprint, str) else None)
         return run_id
+
+
+@lru_cache(maxsize=65_536)
+def _device_id(machine_id: str, key: str) -> str:
+    return derived_id("device", machine_id, key)
 
 
 def _columns(table: type, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,10 @@ TEXT_FIELDS = ("backend_version", "unit", "status", "reason", "source")
 METRIC_UNITS = {"flops_per_s": "FLOP/s", "bytes_per_s": "B/s", "seconds": "s", "samples_per_s": "samples/s"}
 
 
+#: Kinds of values that every database holds as they are.
+_CLEAN = frozenset((int, bool, type(None)))
+
+
 def now() -> datetime:
     """Return this instant in UTC."""
     return datetime.now(UTC)
@@ -54,7 +58,7 @@ def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, d
     missing = [name for name in required if not isinstance(m.get(name), str)]
     if missing:
         raise UsageError(f"a measurement lacks {', '.join(missing)}")
-    fields = {name: clean(m.get(name)) for name in MEASURED_FIELDS}
+    fields = {name: value if type(value := m.get(name)) in _CLEAN else clean(value) for name in MEASURED_FIELDS}
     fields["params"] = fields["params"] or {}
     fields["conditions"] = fields["conditions"] or {}
     fields["unit"] = fields["unit"] or METRIC_UNITS.get(m["metric"], "")
@@ -65,7 +69,8 @@ def measurement_row(m: Mapping[str, Any], *, run_id: str, machine: str | None, d
     if wrong:
         raise UsageError(f"a measurement's {wrong[0]} is of the wrong kind")
     for name in ("value", "low", "high", "run_low", "run_high", "max_error", "seconds"):
-        fields[name] = _number(name, fields[name])
+        if fields[name] is not None:
+            fields[name] = _number(name, fields[name])
     fields["seconds"] = fields["seconds"] or 0.0
     samples = pack_samples(_samples(m.get("sample_seconds")))
     measured_at = parse_time(m["measured_at"]) if "measured_at" in m else now()
@@ -92,10 +97,10 @@ def _samples(value: Any) -> list[float] | None:
     raise UsageError("a measurement's sample_seconds are not numbers")
 
 
-def _number(name: str, value: Any) -> float | None:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return None if value is None else float(value)
-    raise UsageError(f"a measurement's {name} is not a number: {value!r}")
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"a measurement's {name} is not a number: {value!r}")
+    return float(value)
 
 
 def measurement_hash(

@@ -22,6 +22,8 @@ DAYS = 690
 #: One measurement in so many failed; one in so many took twice as long; the last version lost so much on one product.
 FAILED, SLOW, REGRESSED_PRODUCT, REGRESSED = 97, 501, "l4", 0.85
 RUNS_OF_A_MACHINE = 12
+#: One measurement in so many was withdrawn.
+WITHDRAWN = 1009
 
 
 def records(count: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -50,7 +52,10 @@ def records(count: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
                 if written == count:
                     return
                 written += 1
-                yield "measurement", {"record": "measurement", "id": derived_id(run, str(written)), "run_id": run, **item}
+                identifier = derived_id(run, str(written))
+                yield "measurement", {"record": "measurement", "id": identifier, "run_id": run, **item}
+                if written % WITHDRAWN == 0:
+                    yield "retraction", {"record": "retraction", "target_id": identifier, "reason": "another job was running"}
         number += 1
 
 
