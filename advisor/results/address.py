@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -41,6 +42,12 @@ class Address:
     shown: str
     path: Path | None = None
     url: str | None = None
+
+    @property
+    def upgrade(self) -> str:
+        """Return the command that creates or upgrades this very database (with stars for a password)."""
+        url = f"sqlite:///{self.shown}" if self.dialect == "sqlite" else self.shown
+        return f"advisor --db {shlex.quote(url)} db upgrade"
 
 
 def parse_url(url: str) -> Address:
@@ -91,7 +98,9 @@ def prepare_file(path: Path, *, create: bool) -> bool:
             raise DatabaseError("DB-FILE", f"{path} is a folder", "name a file: sqlite:///FILE")
         if not path.exists():
             if not create:
-                raise DatabaseError("DB-MISSING", f"there is no results database at {path}", "`advisor db upgrade` creates it")
+                raise DatabaseError(
+                    "DB-MISSING", f"there is no results database at {path}", f"`advisor --db sqlite:///{path} db upgrade` creates it"
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
             if not os.access(path.parent, os.W_OK | os.X_OK):
                 raise DatabaseError(

@@ -175,10 +175,10 @@ def check_revision(found: str | None, address: Address) -> None:
     if found == SCHEMA_REVISION:
         return
     if found is None:
-        raise DatabaseError("DB-EMPTY", f"{address.shown} holds no results database", "`advisor db upgrade` creates it there")
+        raise DatabaseError("DB-EMPTY", f"{address.shown} holds no results database", f"`{address.upgrade}` creates it there")
     if found in KNOWN_REVISIONS:
         raise DatabaseError(
-            "DB-OLD", f"{address.shown} has schema {found}, this program works with {SCHEMA_REVISION}", "run `advisor db upgrade`"
+            "DB-OLD", f"{address.shown} has schema {found}, this program works with {SCHEMA_REVISION}", f"run `{address.upgrade}`"
         )
     raise DatabaseError(
         "DB-NEWER",

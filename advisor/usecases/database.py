@@ -29,7 +29,7 @@ def status(url: str) -> dict[str, Any]:
         "state": "missing",
         "revision": None,
         "expected_revision": SCHEMA_REVISION,
-        "hint": "`advisor db upgrade` creates it",
+        "hint": f"`{address.upgrade}` creates it",
     }
     if address.path is not None and not address.path.exists():
         return document
@@ -39,7 +39,7 @@ def status(url: str) -> dict[str, Any]:
         with engines.translated(address), engine.connect() as connection:
             found = engines.read_revision(connection)
             document |= engines.server_facts(connection) | {"revision": found, "writable": writable} | _place(address)
-            document |= dict(zip(("state", "hint"), _state(found), strict=True))
+            document |= dict(zip(("state", "hint"), _state(found, address), strict=True))
             if found == SCHEMA_REVISION:
                 document |= {"counts": counts(connection), "measurements_by_origin": by_origin(connection), "tables": columns()}
     finally:
@@ -47,13 +47,13 @@ def status(url: str) -> dict[str, Any]:
     return document
 
 
-def _state(found: str | None) -> tuple[str, str | None]:
+def _state(found: str | None, address: Address) -> tuple[str, str | None]:
     if found is None:
-        return "empty", "`advisor db upgrade` creates the tables"
+        return "empty", f"`{address.upgrade}` creates the tables"
     if found == SCHEMA_REVISION:
         return "ready", None
     if found in KNOWN_REVISIONS:
-        return "old", "`advisor db upgrade` brings it up to date"
+        return "old", f"`{address.upgrade}` brings it up to date"
     return "newer", "run `pip install --upgrade hw-advisor`"
 
 
