@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +233,13 @@ def test_any_line_is_taken_or_refused(sqlite_url: str, changes: dict[str, Any]) 
         except AdvisorError as error:
             status = error.exit_status
     assert status in (0, 2, 4)
+
+
+def test_an_import_of_nothing_is_an_error(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    command = [sys.executable, "-c", "from advisor.cli.main import main; main()", "--db", sqlite_url, "results", "import"]
+    for files, stdin in ((["-"], "closed"), (["-"], "empty"), ([str(tmp_path / "empty.jsonl")], "empty")):
+        words = " ".join(shlex.quote(word) for word in [*command, *files]) + (" <&-" if stdin == "closed" else " </dev/null")
+        done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error[NO-RECORDS]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import zlib
 from typing import Any
 
@@ -257,6 +258,22 @@ def test_rates_are_limited_by_token_and_for_wrong_ones_by_address(make_client: A
     guesses = [client.submit({}, f"adv_{i}") for i in range(7)]
     assert [response.status_code for response in guesses] == [401] * 5 + [429] * 2
     assert int(guesses[-1].headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("name", ["", " ", "http://results.lab", "results.lab:8000", "a b", "-x", "x/y"])
+def test_a_name_no_client_can_use_is_refused_at_the_start(sqlite_url: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from advisor.cli.main import run
+
+    assert run(["--db", sqlite_url, "serve", "--port", "0", "--allow-host", name]) == 2
+    assert "--allow-host" in capsys.readouterr().err
+    assert run(["--db", sqlite_url, "serve", "--port", "0", "--host", ""]) == 2
+
+
+def test_who_connects_before_the_server_is_ready_waits() -> None:
+    from advisor.web.server import listen
+
+    with listen("127.0.0.1", 0) as waiting, socket.create_connection(waiting.getsockname(), timeout=10) as client:
+        assert client.getpeername() == waiting.getsockname()
 
 
 def test_only_its_own_names_are_answered(make_client: Any) -> None:
