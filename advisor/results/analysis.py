@@ -13,7 +13,7 @@ from advisor.results import queries
 from advisor.results.columns import UNKNOWN
 from advisor.results.filters import Filters
 from advisor.results.frame import Array, Frame, load
-from advisor.results.groups import compact, sorted_within
+from advisor.results.groups import arranged, compact, middle_of, sorted_within
 
 #: Modified z-score from which a value counts as an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 THRESHOLD = 3.5
@@ -169,7 +169,7 @@ def _group(*columns: Array) -> Array:
 
 
 def _medians(group: Array, values: Array, size: Array) -> Array:
-    ordered = values[sorted_within(group, values)]
+    ordered = arranged(group, values, size, middle_of)
     start = np.cumsum(size) - size
     medians: Array = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     return medians

@@ -31,6 +31,8 @@ _OF_DEVICE: dict[str, Callable[[Any], Any]] = {
 _OF_TIME = {"month": "M", "day": "D"}
 #: What can be grouped by, besides ``params.NAME``.
 KEYS = (*_OF_WHAT, *_OF_DEVICE, "machine", *_OF_TIME)
+#: Up to so many groups are looked at one by one.
+FEW_GROUPS = 2_000
 STATISTICS = ("count", "best", "median", "p10", "p90", "min", "max", "mean")
 
 
@@ -136,41 +138,54 @@ def _statistics(frame: Frame, number: Array, labels: list[tuple[Any, ...]]) -> l
     """Return, for each group, its keys, ``STATISTICS``, the index of the best, and what to sort by."""
     if not labels:
         return []
-    order = sorted_within(number, frame["readings"])
-    values = frame["readings"][order]
+    readings = frame["readings"]
     size = np.bincount(number, minlength=len(labels))
+    values = arranged(number, readings, size, lambda count: [0, *middle_of(count), nearest(count, 10), nearest(count, 90), count - 1])
     start = np.cumsum(size) - size
     middle = (values[start + (size - 1) // 2] + values[start + size // 2]) / 2
-    nearest = {percent: values[start + (size * percent + 99) // 100 - 1].tolist() for percent in (10, 90)}
+    p10, p90 = (values[start + nearest(size, percent)].tolist() for percent in (10, 90))
     mean = (np.add.reduceat(values, start) / size).tolist()
     low, high = values[start].tolist(), values[start + size - 1].tolist()
+    is_time = np.array([keys[-2] == "seconds" for keys in labels])
+    best_of = np.where(is_time, low, high)
+    found = np.flatnonzero(readings == best_of[number])[::-1]
+    place = np.zeros(len(labels), dtype=np.int64)
+    place[number[found]] = found
     rows = []
     for group, keys in enumerate(labels):
-        lesser = keys[-2] == "seconds"
-        best = low[group] if lesser else high[group]
-        place = order[start[group]] if lesser else order[start[group] + size[group] - 1]
-        numbers = (
-            int(size[group]),
-            best,
-            float(middle[group]),
-            nearest[10][group],
-            nearest[90][group],
-            low[group],
-            high[group],
-            mean[group],
-        )
-        rows.append((*keys, *numbers, int(place), best if lesser else -best))
+        best = float(best_of[group])
+        spread = (p10[group], p90[group], low[group], high[group], mean[group])
+        rows.append((*keys, int(size[group]), best, float(middle[group]), *spread, int(place[group]), best if is_time[group] else -best))
     return rows
+
+
+def middle_of(count: int) -> list[int]:
+    """Return the places of the one or two in the middle."""
+    return [(count - 1) // 2, count // 2]
+
+
+def nearest(count: Any, percent: int) -> Any:
+    """Return the place of the nearest rank of a percentile."""
+    return (count * percent + 99) // 100 - 1
+
+
+def arranged(number: Array, values: Array, size: Array, places: Callable[[int], list[int]]) -> Array:
+    """Return the values by group, with those at ``places(count)`` of each group where sorting would put them."""
+    if len(size) > FEW_GROUPS:
+        return values[sorted_within(number, values)]
+    # Numpy sorts small integers by their digits, in linear time; and few places of a group are found without sorting all of it.
+    within: Array = values[np.argsort(number.astype(np.uint16), kind="stable")]
+    start = 0
+    for count in size.tolist():
+        within[start : start + count].partition(sorted(set(places(count))))
+        start += count
+    return within
 
 
 def sorted_within(number: Array, values: Array) -> Array:
     """Return the order by group and then by value."""
     order = np.argsort(values)
-    if not len(number) or number.max() < 1 << 16:
-        # Numpy sorts small integers by their digits, in linear time.
-        within: Array = order[np.argsort(number.astype(np.uint16)[order], kind="stable")]
-        return within
     rank = np.empty(len(values), dtype=np.int64)
     rank[order] = np.arange(len(values))
     keys = np.sort(number.astype(np.int64) * len(values) + rank)
-    return order[keys % len(values)]
+    return order[keys % max(1, len(values))]

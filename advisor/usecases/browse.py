@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from advisor.errors import UnknownName
 from advisor.results import overview
 from advisor.results.filters import Filters
 from advisor.results.frame import Frame, load
-from advisor.results.groups import groups_of, needed_columns
+from advisor.results.groups import compact, groups_of, needed_columns
 from advisor.results.rows import iso
 from advisor.results.schema import Device, Machine, Recommendation, Run
 from advisor.results.store import Store
@@ -50,18 +51,12 @@ def home(store: Store) -> dict[str, Any]:
 
 
 def _tally(frame: Frame) -> dict[tuple[str, str], tuple[int, set[int]]]:
-    """Return how many measurements there are, and on which devices (their codes), by benchmark and origin."""
-    import numpy as np
-
+    """Return how many measurements there are, and on which devices, by benchmark and origin."""
     kinds, labels = frame.table("whats", lambda what: (what["benchmark"], what["origin"]), frame.whats)
-    width = int(frame["devices"].max(initial=0)) + 1
-    pairs, counts = np.unique(kinds * width + frame["devices"], return_counts=True)
-    found: dict[tuple[str, str], tuple[int, set[int]]] = {}
-    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-        kind, device = divmod(pair, width)
-        before = found.get(labels[kind], (0, set()))
-        found[labels[kind]] = (before[0] + count, before[1] | {device})
-    return found
+    _, devices = compact(frame["devices"].astype(np.int64), int(frame["devices"].max(initial=0)) + 1)
+    width = int(devices.max(initial=0)) + 1
+    counts = np.bincount(kinds * width + devices, minlength=len(labels) * width).reshape(-1, width)
+    return {label: (int(row.sum()), set(np.flatnonzero(row).tolist())) for label, row in zip(labels, counts, strict=True) if row.any()}
 
 
 def machines(store: Store, *, limit: int, offset: int) -> dict[str, Any]:
