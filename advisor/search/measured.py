@@ -6,20 +6,13 @@ stops when the gain no longer pays or the budget is spent. At the end the leader
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
-import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.samplers import BaseSampler
-from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
 
-from advisor.plan.records import PLAN_FIELDS, Plan
+from advisor.plan.records import Plan
 from advisor.search.residual import Residuals, expected_gain
 
 #: Measuring stops when no plan is expected to improve the answer by more than this (relative).
@@ -28,13 +21,6 @@ LEAST_GAIN = 0.01
 CONFIRM_SHARE = 0.3
 #: How many leaders are run again, and within which distance of the best a plan is one.
 LEADERS, LEADER_DISTANCE = 3, 0.15
-
-
-class Outcome(Protocol):
-    """What a run of a plan reports."""
-
-    @property
-    def seconds(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,75 +79,11 @@ class MeasuredSearch:
         """Take a result; None for a plan that failed, which is not proposed again."""
         self.tried.add(row)
         if seconds is not None:
+            if row not in self.seconds:
+                self.residuals.observe(row, math.log(seconds / self.contenders[row].predicted_s))
             self.seconds[row] = seconds
-            self.residuals.observe(row, math.log(seconds / self.contenders[row].predicted_s))
 
     def leaders(self) -> list[int]:
         """Return the measured plans close to the best, best first."""
         scored = sorted((self.contenders[i].score(s, latency=self.latency), i) for i, s in self.seconds.items())
         return [i for score, i in scored if score <= scored[0][0] + LEADER_DISTANCE][:LEADERS]
-
-
-class _ProposalSampler(BaseSampler):
-    """Hand the search's proposal to Optuna as the values of the plan's fields."""
-
-    def __init__(self, plans: Sequence[Mapping[str, Any]], seed: int) -> None:
-        self.next_row = 0
-        self._plans = plans
-        self._independent = optuna.samplers.RandomSampler(seed=seed)
-        self._space = {
-            name: CategoricalDistribution(tuple(dict.fromkeys(plan[name] for plan in plans)))
-            for name in PLAN_FIELDS
-            if len({plan[name] for plan in plans}) > 1
-        }
-
-    @property
-    def space(self) -> dict[str, CategoricalDistribution]:
-        """Return the fields in which the plans differ."""
-        return self._space
-
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return dict(self._space)
-
-    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
-        return {name: self._plans[self.next_row][name] for name in search_space}
-
-    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
-        return self._independent.sample_independent(study, trial, param_name, param_distribution)
-
-
-def run_measured(
-    contenders: Sequence[Contender],
-    *,
-    latency: bool,
-    budget_s: float,
-    seed: int,
-    clock: Callable[[], float],
-    run: Callable[[int, float], float | None],
-) -> tuple[Study, MeasuredSearch]:
-    """Measure until the gain no longer pays or ``budget_s`` is spent (a part is kept back for the leaders).
-
-    ``run(i, seconds)`` measures contender i within about that time and returns seconds a batch, or None if it failed.
-    """
-    optuna.logging.set_verbosity(logging.ERROR)
-    search = MeasuredSearch(contenders, latency)
-    plans = [c.plan.to_dict() for c in contenders]
-    sampler = _ProposalSampler(plans, seed)
-    study = optuna.create_study(direction="minimize", sampler=sampler)
-    start = clock()
-    while True:
-        left = budget_s * (1 - CONFIRM_SHARE if search.seconds else 1.0) - (clock() - start)
-        row = search.propose(left)
-        if row is None:
-            break
-        sampler.next_row = row
-        trial = study.ask(dict(sampler.space))
-        trial.set_user_attr("plan", plans[row])
-        trial.set_user_attr("predicted_s", contenders[row].predicted_s)
-        seconds = run(row, left)
-        search.tell(row, seconds)
-        if seconds is None:
-            study.tell(trial, state=TrialState.FAIL)
-        else:
-            study.tell(trial, math.exp(contenders[row].score(seconds, latency=latency)))
-    return study, search

@@ -69,7 +69,7 @@ def check_fixed(fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 def _typed(key: str, value: Any) -> Any:
     if key in NAME_COLUMNS:
-        known = _known_values(key)
+        known = known_values(key)
         if known and value not in known:
             raise UsageError(f"{key} cannot be {value!r}", f"one of {', '.join(known)}", code="BAD-VALUE")
         return str(value)
@@ -87,7 +87,7 @@ def _typed(key: str, value: Any) -> Any:
     return number
 
 
-def _known_values(key: str) -> tuple[str, ...]:
+def known_values(key: str) -> tuple[str, ...]:
     from advisor.plan import records
 
     return {

@@ -20,6 +20,8 @@ from advisor.plan.records import PLAN_FIELDS
 from advisor.search.analytic import Ranking
 
 MAX_TRIALS = 64
+#: How many of the best trials of an analytic search are written down.
+KEPT_TRIALS = 20
 
 
 class RankingSampler(BaseSampler):
@@ -68,7 +70,10 @@ def run_study(ranking: Ranking, rows: Sequence[int], seed: int) -> tuple[Study, 
         row = row_of[_key(proposed)]
         trial.set_user_attr("row", int(row))
         trial.set_user_attr("plan", {name: proposed[name] for name in PLAN_FIELDS})
-        trial.set_user_attr("time_parts_s", {name: float(values[row]) for name, values in ranking.priced.time_parts.items()})
+        priced = ranking.priced
+        trial.set_user_attr("time_parts_s", {name: float(values[row]) for name, values in priced.time_parts.items()})
+        trial.set_user_attr("memory_parts_bytes", {name: float(values[row]) for name, values in priced.memory_parts.items()})
+        trial.set_user_attr("constraints", {name: float(values[row]) for name, values in ranking.constraints.items()})
         for name, values in ranking.constraints.items():
             trial.set_constraint(name, float(values[row]))
         return float(ranking.score[row])

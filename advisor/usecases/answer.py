@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from advisor.usecases.question import Question
 from advisor.usecases.verdict import excess, only_offload, verdict
 
 if TYPE_CHECKING:
+    from optuna.study import Study
+
     from advisor.cost.calibration import Calibration
     from advisor.hardware.platform import Platform
     from advisor.search.analytic import Ranking
@@ -28,13 +31,21 @@ ALTERNATIVES = 6
 
 
 def build_answer(
-    question: Question, ranking: Ranking, calibration: Calibration, *, start: float, top: int | None, exhaustive: bool
+    question: Question,
+    ranking: Ranking,
+    calibration: Calibration,
+    *,
+    start: float,
+    top: int | None,
+    exhaustive: bool,
+    keep: Callable[[Study], None] = lambda _: None,
 ) -> Recommendation:
-    """Return the Recommendation for a priced space."""
+    """Return the Recommendation for a priced space; ``keep`` is given the study of its best plans."""
     from advisor.search.study import run_study
 
     rows = _study_rows(ranking)
     study, best = run_study(ranking, rows, question.request.seed)
+    keep(study)
     details: dict[str, Any] = {"feasible": int(ranking.feasible.sum())}
     if exhaustive:
         # Independent of the order: the least score over every feasible plan, against that of the answer.

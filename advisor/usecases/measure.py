@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import DatabaseError, UsageError
@@ -18,11 +18,16 @@ from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
 from advisor.usecases.ranking import rank_question
 from advisor.usecases.recommend import store_answer
+from advisor.usecases.studies import measured_study, versions
 from advisor.usecases.verdict import summary
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+    from advisor.bench.children import Line
     from advisor.search.analytic import Ranking
-    from advisor.search.measured import MeasuredSearch
+    from advisor.search.measured import Contender
+    from advisor.search.workers import Outcome, Worker
 
 Progress = Callable[[str], None]
 
@@ -44,9 +49,10 @@ def recommend_measured(
 ) -> Recommendation:
     """Answer a question about this machine by trials; every trial is stored as soon as it ends.
 
-    UsageError if the hardware is not this machine, or the model is of a kind that trials cannot build.
+    A search that was cut short goes on where it ended, and searches of one question at once share their trials. UsageError if the
+    hardware is not this machine, or the model is of a kind that trials cannot build.
     """
-    from advisor.search.measured import run_measured
+    from advisor.search.workers import Worker, finish, run_measured
     from advisor.trial.network import obstacle
     from advisor.usecases.calibration import load_calibration
 
@@ -66,16 +72,15 @@ def recommend_measured(
         return answer
     session = _session(question, ranking, database_url)
     latency = question.workload.objective == "latency"
-    study, search = run_measured(
-        session.contenders,
-        latency=latency,
-        budget_s=budget_s,
-        seed=request.seed,
-        clock=time.perf_counter,
-        run=lambda row, left: _run(session, row, left, progress),
+    study = measured_study(question, database_url)
+    worker = Worker.of(
+        study, session.contenders, latency=latency, seed=request.seed, measure=lambda row, left: _run(session, row, left, progress)
     )
-    _confirm(session, search, budget_s - (time.perf_counter() - start), progress)
-    measured = with_proof(question, measured_answer(session, search, answer, ranking, latency, len(study.trials)), database_url)
+    _take(session, worker, run_measured(worker, budget_s=budget_s), progress)
+    _confirm(session, worker, budget_s - (time.perf_counter() - start), progress)
+    finish(study)
+    measured = measured_answer(session, worker.search, answer, ranking, latency, len(study.trials))
+    measured = with_proof(question, measured, database_url)
     if database_url is not None:
         store_answer(question, measured, database_url)
     return measured
@@ -124,29 +129,55 @@ def trial_cost_s(name: str, execution: str, predicted_s: float) -> float:
     return overheads.get("start_s", 5.0) + overheads.get(f"prepare_{execution}_s", 1.0) + CALLS * predicted_s
 
 
-def _run(session: Session, row: int, left: float, progress: Progress) -> float | None:
-    from advisor.trial.run import run_once, trial_of
+def _run(session: Session, row: int, left: float, progress: Progress) -> Outcome:
+    from advisor.search.workers import Outcome
+    from advisor.trial.run import run_once
+    from advisor.trial.turns import turn
 
     contender = session.contenders[row]
-    start = time.monotonic()
-    budget = max(2.0, min(left, CALLS * contender.predicted_s + 4.0))
-    line = run_once(
-        session.question.model, session.question.workload, contender.plan, budget_s=budget, seed=len(session.lines.get(row, []))
-    )
-    session.lines.setdefault(row, []).append(line)
-    session.spent[row] = session.spent.get(row, 0.0) + time.monotonic() - start
-    identity = session.question.identity()
-    trial = trial_of(contender.plan, plan_id(identity, contender.plan), session.lines[row], "cpu0", session.spent[row])
-    session.trials[row] = trial
+    with turn():
+        start = time.monotonic()
+        budget = max(2.0, min(left, CALLS * contender.predicted_s + 4.0))
+        rounds = len(session.lines.get(row, []))
+        line = run_once(session.question.model, session.question.workload, contender.plan, budget_s=budget, seed=rounds)
+    spent = time.monotonic() - start
+    trial = _add(session, row, line, spent)
     _store(session, trial, contender.predicted_s)
+    progress(f"measured {_told(contender, trial)}")
+    seconds = trial.seconds if trial.measured or trial.status == "contended" else None
+    return Outcome(seconds=seconds, reason=f"{trial.status}: {trial.reason}", record={"line": dict(line), "spent_s": spent})
+
+
+def _add(session: Session, row: int, line: Line, spent_s: float) -> Trial:
+    """Add one round of a contender, and return the trial that all its rounds make."""
+    from advisor.trial.run import trial_of
+
+    contender = session.contenders[row]
+    session.lines.setdefault(row, []).append(line)
+    session.spent[row] = session.spent.get(row, 0.0) + spent_s
+    identity = session.question.identity()
+    session.trials[row] = trial_of(contender.plan, plan_id(identity, contender.plan), session.lines[row], "cpu0", session.spent[row])
+    return session.trials[row]
+
+
+def _take(session: Session, worker: Worker, others: Sequence[FrozenTrial], progress: Progress) -> None:
+    """Take over what other workers, or this search before it was cut short, measured."""
+    for stored in others:
+        row, record = worker.row_of(stored), stored.user_attrs["record"]
+        if row is not None and "line" in record:
+            trial = _add(session, row, record["line"], float(record["spent_s"]))
+            progress(f"already measured {_told(session.contenders[row], trial)}")
+
+
+def _told(contender: Contender, trial: Trial) -> str:
     text = f"{format_seconds(trial.seconds)} a batch" if trial.seconds else f"{trial.status}: {trial.reason}"
     name = f"{contender.plan.framework} {contender.plan.execution}, {summary(contender.plan)}, {contender.plan.threads} threads"
-    progress(f"measured {name}: {text} (predicted {format_seconds(contender.predicted_s)})")
-    return trial.seconds if trial.measured or trial.status == "contended" else None
+    return f"{name}: {text} (predicted {format_seconds(contender.predicted_s)})"
 
 
-def _confirm(session: Session, search: MeasuredSearch, left: float, progress: Progress) -> None:
+def _confirm(session: Session, worker: Worker, left: float, progress: Progress) -> None:
     """Run the leaders again in fresh processes, in turns, while the time lasts: one process cannot tell how much the next differs."""
+    search = worker.search
     leaders = search.leaders()
     if len(leaders) < 1:
         return
@@ -156,7 +187,7 @@ def _confirm(session: Session, search: MeasuredSearch, left: float, progress: Pr
             cost = session.spent[row] / max(1, len(session.lines[row]))
             if time.perf_counter() + cost > end:
                 return
-            _run(session, row, cost, progress)
+            worker.run(row, cost)
             if (seconds := session.trials[row].seconds) is not None:
                 search.seconds[row] = seconds
 
@@ -180,11 +211,10 @@ def _store(session: Session, trial: Trial, predicted_s: float) -> None:
             if session.run_id is None:
                 machine = q.hardware.machine
                 machine_id = store.save_machine(machine.to_dict()) if machine is not None else None
-                versions = {f.name: f.version for f in machine.frameworks if f.version} if machine is not None else {}
                 session.run_id = store.start_run(
                     kind="trial",
                     machine_id=machine_id,
-                    software={"frameworks": versions},
+                    software={"frameworks": versions(q)},
                     command="recommend --measure",
                     settings=q.identity(),
                 )

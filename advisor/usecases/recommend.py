@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 from advisor.errors import DatabaseError
 from advisor.search.records import Recommendation
@@ -12,6 +13,10 @@ from advisor.usecases.claims_proof import with_proof
 from advisor.usecases.mixed import best_of_mixed
 from advisor.usecases.question import Question, Request, resolve
 from advisor.usecases.ranking import rank_question
+from advisor.usecases.studies import keep_study
+
+if TYPE_CHECKING:
+    from optuna.study import Study
 
 
 def recommend(
@@ -30,8 +35,11 @@ def recommend(
         question, ranking = best_of_mixed(question, calibration)
     else:
         ranking = rank_question(question, calibration)
-    answer = with_proof(question, build_answer(question, ranking, calibration, start=start, top=top, exhaustive=exhaustive), database_url)
+    studies: list[Study] = []
+    answer = build_answer(question, ranking, calibration, start=start, top=top, exhaustive=exhaustive, keep=studies.append)
+    answer = with_proof(question, answer, database_url)
     if save and database_url is not None:
+        keep_study(question, studies[0], database_url)
         store_answer(question, answer, database_url)
     return answer
 

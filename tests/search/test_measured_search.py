@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from optuna.study import Study
 
 from advisor.plan.records import Plan
-from advisor.search.measured import Contender, run_measured
+from advisor.search.measured import Contender, MeasuredSearch
 from advisor.search.residual import Residuals, expected_gain
+from advisor.search.workers import Outcome, Worker, open_study, run_measured
 
 
 def contenders(seed: int) -> tuple[list[Contender], list[float]]:
@@ -31,6 +34,17 @@ def contenders(seed: int) -> tuple[list[Contender], list[float]]:
     return plans, truth
 
 
+def searched(
+    plans: list[Contender], measure: Callable[[int, float], float | None], *, latency: bool, budget_s: float, clock: Callable[[], float]
+) -> tuple[Study, MeasuredSearch]:
+    """Run one worker on a study of its own in memory."""
+    worker = Worker.of(
+        open_study(None, "test"), plans, latency=latency, seed=0, measure=lambda row, left: Outcome(seconds=measure(row, left), reason="no")
+    )
+    run_measured(worker, budget_s=budget_s, clock=clock)
+    return worker.study, worker.search
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("latency", [False, True])
 def test_it_finds_a_plan_within_ten_per_cent_in_a_quarter_of_the_trials(seed: int, latency: bool) -> None:
@@ -41,7 +55,7 @@ def test_it_finds_a_plan_within_ten_per_cent_in_a_quarter_of_the_trials(seed: in
         now[0] += plans[row].cost_s
         return truth[row]
 
-    study, search = run_measured(plans, latency=latency, budget_s=150.0, seed=seed, clock=lambda: now[0], run=run)
+    study, search = searched(plans, run, latency=latency, budget_s=150.0, clock=lambda: now[0])
     best = search.best()
     assert best is not None
     optimum = min(c.score(t, latency=latency) for c, t in zip(plans, truth, strict=True))
@@ -58,7 +72,7 @@ def test_a_failing_plan_is_not_tried_again_and_costs_only_itself() -> None:
         tried.append(row)
         return None if plans[row].plan.framework == "jax" else truth[row]
 
-    study, search = run_measured(plans, latency=False, budget_s=1e9, seed=0, clock=lambda: 0.0, run=run)
+    study, search = searched(plans, run, latency=False, budget_s=1e9, clock=lambda: 0.0)
     assert len(tried) == len(set(tried))
     assert search.best() is not None
     assert {t.state.name for t in study.trials} <= {"COMPLETE", "FAIL"}
@@ -66,7 +80,7 @@ def test_a_failing_plan_is_not_tried_again_and_costs_only_itself() -> None:
 
 def test_without_time_nothing_is_measured() -> None:
     plans, _ = contenders(1)
-    study, search = run_measured(plans, latency=False, budget_s=0.5, seed=0, clock=lambda: 0.0, run=lambda row, left: 1.0)
+    study, search = searched(plans, lambda row, left: 1.0, latency=False, budget_s=0.5, clock=lambda: 0.0)
     assert not study.trials
     assert search.best() is None
 

@@ -51,9 +51,7 @@ def _roomy(case: Case, used: float, limit: float) -> Reason:
         if tight.any():
             gain = float(ranking.score[chosen] / ranking.score[tight].min() - 1.0)
     if gain > 0.0005:
-        text += (
-            f"; a plan that leaves less than {100 * HEADROOM:.0f} % is predicted {100 * gain:.1f} % better, too little for the risk"
-        )
+        text += f"; a plan that leaves less than {100 * HEADROOM:.0f} % is predicted {100 * gain:.1f} % better, too little for the risk"
     return Reason(code="HEADROOM", text=text, value=free, detail={"free": free, "price": max(gain, 0.0)})
 
 
