@@ -44,6 +44,7 @@ class Outcome:
 
 
 Measure = Callable[[int, float], Outcome]
+Taken = Callable[[int, FrozenTrial], None]
 
 
 class PlanFailed(Exception):
@@ -115,6 +116,8 @@ class Worker:
     search: MeasuredSearch
     measure: Measure
     sampler: ProposalSampler
+    taken: Taken = lambda row, trial: None
+    """Told of every trial that another worker, or this search before it was cut short, finished."""
     _rows: dict[Plan, int] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -125,7 +128,7 @@ class Worker:
         """Return a worker of ``study`` for ``contenders``."""
         sampler = ProposalSampler([c.plan for c in contenders], seed)
         study.sampler = sampler
-        worker = cls(study, MeasuredSearch(contenders, latency), measure, sampler)
+        worker = cls(study, MeasuredSearch(contenders, latency), measure, sampler, taken)
         worker._rows = {c.plan: row for row, c in enumerate(contenders)}
         return worker
 
@@ -134,12 +137,11 @@ class Worker:
         plan = trial.user_attrs.get("plan")
         return self._rows.get(Plan(**plan)) if plan is not None else None
 
-    def read(self) -> list[FrozenTrial]:
-        """Take in what the other workers did, those that died among them; return the finished trials that are new here."""
+    def read(self) -> None:
+        """Take in what the other workers did, those that died among them."""
         _fail_dead(self.study)
         trials = self.study.get_trials(deepcopy=False)
         deaths: dict[int, int] = {}
-        new = []
         held: set[int] = set()
         for trial in trials:
             row = self.row_of(trial)
@@ -151,12 +153,11 @@ class Worker:
                 deaths[row] = deaths.get(row, 0) + (trial.state == TrialState.FAIL)
             elif trial.number not in self._seen:
                 self._seen.add(trial.number)
-                new.append(trial)
                 self.search.tell(row, trial.user_attrs["seconds"])
+                self.taken(row, trial)
         measured = {row for t in trials if "outcome" in t.user_attrs and (row := self.row_of(t)) is not None}
         given_up = {row for row, count in deaths.items() if count >= MOST_DEATHS}
         self.search.tried = measured | held | given_up
-        return new
 
     def run(self, row: int, seconds_left: float) -> None:
         """Measure contender ``row`` as one trial of the study."""
@@ -191,18 +192,18 @@ class Worker:
         return any(t.number < trial.number and self.row_of(t) == row for t in running)
 
 
-def run_measured(worker: Worker, *, budget_s: float, clock: Callable[[], float] = time.perf_counter) -> list[FrozenTrial]:
-    """Measure until the gain no longer pays or ``budget_s`` is spent (a part is kept back for the leaders); return the others' trials.
+def run_measured(worker: Worker, *, budget_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
+    """Measure until the gain no longer pays or ``budget_s`` is spent (a part is kept back for the leaders).
 
     What is already in the study is not measured again.
     """
-    start, others = clock(), []
+    start = clock()
     while True:
-        others += worker.read()
+        worker.read()
         left = budget_s * (1 - CONFIRM_SHARE if worker.search.seconds else 1.0) - (clock() - start)
         row = worker.search.propose(left)
         if row is None:
-            return others
+            return
         worker.run(row, left)
 
 

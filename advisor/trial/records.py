@@ -33,8 +33,8 @@ class Trial:
 
     @property
     def measured(self) -> bool:
-        """Tell whether the trial gave a number that may enter an answer."""
-        return self.status == "ok" and self.seconds is not None
+        """Tell whether the trial gave a number that may enter an answer; one taken beside other programs has the wider interval."""
+        return self.status in ("ok", "contended") and self.seconds is not None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON holds it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from advisor.errors import DatabaseError, UsageError
@@ -74,9 +74,14 @@ def recommend_measured(
     latency = question.workload.objective == "latency"
     study = measured_study(question, database_url)
     worker = Worker.of(
-        study, session.contenders, latency=latency, seed=request.seed, measure=lambda row, left: _run(session, row, left, progress)
+        study,
+        session.contenders,
+        latency=latency,
+        seed=request.seed,
+        measure=lambda row, left: _run(session, row, left, progress),
+        taken=lambda row, trial: _take(session, row, trial, progress),
     )
-    _take(session, worker, run_measured(worker, budget_s=budget_s), progress)
+    run_measured(worker, budget_s=budget_s)
     _confirm(session, worker, budget_s - (time.perf_counter() - start), progress)
     finish(study)
     measured = measured_answer(session, worker.search, answer, ranking, latency, len(study.trials))
@@ -160,13 +165,11 @@ def _add(session: Session, row: int, line: Line, spent_s: float) -> Trial:
     return session.trials[row]
 
 
-def _take(session: Session, worker: Worker, others: Sequence[FrozenTrial], progress: Progress) -> None:
-    """Take over what other workers, or this search before it was cut short, measured."""
-    for stored in others:
-        row, record = worker.row_of(stored), stored.user_attrs["record"]
-        if row is not None and "line" in record:
-            trial = _add(session, row, record["line"], float(record["spent_s"]))
-            progress(f"already measured {_told(session.contenders[row], trial)}")
+def _take(session: Session, row: int, stored: FrozenTrial, progress: Progress) -> None:
+    """Take over what another worker, or this search before it was cut short, measured."""
+    record = stored.user_attrs["record"]
+    trial = _add(session, row, record["line"], float(record["spent_s"]))
+    progress(f"already measured {_told(session.contenders[row], trial)}")
 
 
 def _told(contender: Contender, trial: Trial) -> str:

@@ -48,7 +48,10 @@ def measured_answer(
     failed = {row: t for row, t in session.trials.items() if t.status in ("wrong_result", "failed")}
     details = {**answer.search.details, "measured": len(session.trials), "expected_gain_left": search.last_gain}
     info = replace(answer.search, trials=answer.search.trials + trials, details=details)
+    disturbed = sum(t.status == "contended" for t in good.values())
     notes = (*answer.notes, *(f"{summary(t.plan)} through {t.plan.framework}: {t.status}, {t.reason}" for t in failed.values()))
+    if disturbed:
+        notes = (*notes, f"{disturbed} of {len(good)} plans were measured beside other programs only: close them, and measure again")
     if not good:
         return replace(answer, search=info, notes=(*notes, "no trial gave a clean number: the answer is the prediction"))
     order = sorted(good, key=lambda r: (session.contenders[r].score(good[r].seconds or math.inf, latency=latency), r))

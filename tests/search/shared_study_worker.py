@@ -31,8 +31,10 @@ def main(url: str, log: str, takes_s: float, number: int) -> None:
             file.write(f"end {row} {os.getpid()}\n")
         return Outcome(seconds=0.2 - 0.01 * row, record={"line": {"value": 0.2 - 0.01 * row}})
 
-    worker = Worker.of(open_study(url, "shared"), plans, latency=True, seed=number, measure=measure)
-    others = run_measured(worker, budget_s=60.0)
+    others: list[int] = []
+    study = open_study(url, "shared")
+    worker = Worker.of(study, plans, latency=True, seed=number, measure=measure, taken=lambda row, trial: others.append(row))
+    run_measured(worker, budget_s=60.0)
     finish(worker.study)
     with open(log, "a") as file:
         file.write(f"others {len(others)} {os.getpid()}\n")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from advisor.plan.precision import precision_obstacle
+from advisor.plan.records import Plan
 from advisor.search.advice._case import Case
 from advisor.search.records import Reason
+from advisor.search.verified import low_precision_mask
 from advisor.units import format_rate
 
 _TABLE = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
@@ -64,13 +68,14 @@ def _unverified(case: Case) -> Iterator[Reason]:
         return
     chosen = case.sibling()
     low = case.plan.precision if case.plan.precision in ("fp8", "fp4", "int8") else case.plan.quantization
+    if case.estimate.evidence == "measured" and case.estimate.measurements:
+        return  # this very plan was run, or this machine's own products in eight bits were
     if chosen is not None and case.ranking.unverified[chosen]:
         text = (
             f"{low} is unverified: no {low} product of this size was measured on this kind of device, the gain is the data "
-            f"sheet's; measure it "
-            f"(`advisor bench gemm --dtype {low.split('-')[0]}`) before you rely on it, or take --fix precision=bf16 --fix "
-            f"quantization=none"
+            f"sheet's; measure it (`advisor bench gemm --dtype {low.split('-')[0]}`) before you rely on it"
         )
+        text += _wider(case)
         yield Reason(code="UNVERIFIED", text=text, value=low)
         return
     feasible, score = case.ranking.possible, case.ranking.score
@@ -85,6 +90,29 @@ def _unverified(case: Case) -> Iterator[Reason]:
             "prediction: not recommended before a measurement"
         )
         yield Reason(code="UNVERIFIED", text=text, value=gain)
+
+
+def _wider(case: Case) -> str:
+    """Return what to type for the best plan in 16 bits or more, with its price; or that there is none."""
+    ranking, chosen = case.ranking, case.sibling()
+    if ranking is None or chosen is None:
+        return ""
+    batch = ranking.plans.columns["global_batch"]
+    rows = np.flatnonzero(ranking.possible & ~low_precision_mask(ranking.plans))
+    same = rows[batch[rows] == batch[chosen]]
+    rows = same if len(same) else rows
+    if not len(rows):
+        return "; in 16 bits nothing fits here, so there is no safe way out on these devices"
+    best = int(rows[np.argmin(ranking.score[rows])])
+    plan = ranking.plans.plan(best)
+    pins = " ".join(f"--fix {name}={getattr(plan, name)}" for name in ("precision", "quantization") if _differs(plan, case.plan, name))
+    return (
+        f", or take {pins or f'--fix precision={plan.precision}'}: {100 * (ranking.score[best] / ranking.score[chosen] - 1.0):.0f} % worse"
+    )
+
+
+def _differs(plan: Plan, other: Plan, name: str) -> bool:
+    return bool(getattr(plan, name) != getattr(other, name))
 
 
 def _peak(case: Case) -> Iterator[Reason]:
