@@ -107,7 +107,8 @@ def price_inference(model: Model, workload: Workload, platform: Platform, plans:
         throughput=samples * (output if generates else 1.0),
         throughput_unit="tokens/s" if generates else ("images/s" if model.sample == "image" else "sequences/s"),
         tokens_per_s_per_device=samples * (output if generates else prompt) / devices,
-        mfu=flops / time / (peak * plans.ints("tp") * plans.ints("pp")),
+        # The operations are those of one tensor-parallel rank, so the ranks divide out.
+        mfu=flops / time / (peak * plans.ints("pp")),
         ttft_s=ttft if generates else None,
         tpot_s=(time - ttft) / max(output - 1.0, 1.0) if generates and output > 1 else None,
         sigma_log=spread,

@@ -58,6 +58,13 @@ def test_parts_add_up_and_everything_is_finite() -> None:
     assert (table.ttft_s < table.time_s).all()  # type: ignore[operator]
 
 
+def test_utilization_is_the_same_work_over_the_time_and_all_devices() -> None:
+    plans = (plan(micro_batch=8), plan(micro_batch=8, tp=8), plan(micro_batch=8, tp=4, pp=2), plan(micro_batch=8, pp=8))
+    table = price(*plans)
+    work = table.mfu * table.time_s * [p.devices for p in plans]
+    assert work == pytest.approx(work[0], rel=0.01)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     batch=st.integers(1, 128), prompt=st.integers(2, 4096), output=st.integers(2, 1024),
