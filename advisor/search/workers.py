@@ -123,7 +123,14 @@ class Worker:
 
     @classmethod
     def of(
-        cls, study: Study, contenders: Sequence[Contender], latency: bool, seed: int, measure: Callable[[int, float], Outcome]
+        cls,
+        study: Study,
+        contenders: Sequence[Contender],
+        *,
+        latency: bool,
+        seed: int,
+        measure: Measure,
+        taken: Taken = lambda row, trial: None,
     ) -> Worker:
         """Return a worker of ``study`` for ``contenders``."""
         sampler = ProposalSampler([c.plan for c in contenders], seed)
