@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from advisor.cli._filters import GROUP_KEYS, MOST, filter_options
 from advisor.cli.output import emit, json_option, json_text, jsonable
 from advisor.resources import written_whole
 from advisor.settings import Settings
-
-#: More rows than any database of measurements holds.
-_MOST = 1_000_000_000
-_FILTERS = (
-    click.option("--benchmark", metavar="NAME,…", help="gemm, attention, bandwidth, training, inference …"),
-    click.option("--backend", metavar="NAME,…", help="The framework or library that ran it."),
-    click.option("--device", metavar="NAME", help="A device's id, its profile, or a part of its name (a100, V100)."),
-    click.option("--dtype", metavar="NAME,…", help="fp32, bf16, fp16, fp8 …"),
-    click.option("--model", metavar="NAME", help="A part of a model's name (resnet-50)."),
-    click.option("--machine", metavar="ID", help="A machine's fingerprint, or the beginning of it."),
-    click.option("--run", "run", metavar="ID", help="A run's id, or the beginning of it."),
-    click.option("--origin", metavar="NAME,…", help="local, shared, published."),
-    click.option("--since", metavar="WHEN", help="A date (2026-01-31) or a span before now (12h, 7d, 4w)."),
-    click.option("--status", metavar="NAME,…", help="ok, failed, unsupported, timeout, wrong_result, throttled, contended, suspect."),
-    click.option("--metric", metavar="NAME,…", help="flops_per_s, bytes_per_s, seconds, samples_per_s …"),
-)
-
-GROUP_KEYS = "benchmark, backend, version, dtype, model, device, class, machine, origin, month, day, or params.NAME (params.n_devices)."
-
-
-def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose measurements."""
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
 
 
 @click.group("results")
@@ -51,7 +26,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--limit", type=click.IntRange(1, _MOST), default=20, show_default=True, help="How many runs.")
+@click.option("--limit", type=click.IntRange(1, MOST), default=20, show_default=True, help="How many runs.")
 @json_option
 @click.pass_obj
 def list_command(settings: Settings, limit: int, as_json: bool) -> None:
@@ -96,7 +71,7 @@ def show_command(settings: Settings, identifier: str, as_json: bool) -> None:
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.001, 3600), default=10.0, metavar="SECONDS", help="For --sql (10).")
 @click.option(
     "--limit",
-    type=click.IntRange(1, _MOST),
+    type=click.IntRange(1, MOST),
     help="Most rows (default: 100 for a table, 50 for what stands out, 10000 for --sql).",
 )
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "parquet"]), default="table", show_default=True)
@@ -152,10 +127,10 @@ def query_command(
             document = results.query_groups(settings.database_url, filters, by)
         else:
             document = results.query(settings.database_url, filters)
-    _print(document, form, out, grouped=group_by is not None)
+    _print(document, form, out, "standing_out" if standing_out else "grouped" if group_by else None)
 
 
-def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bool) -> None:
+def _print(document: dict[str, Any], form: str, out: Path | None, kind: str | None) -> None:
     from advisor.report import results as report
     from advisor.usecases.results import write_parquet_table
 
@@ -165,7 +140,10 @@ def _print(document: dict[str, Any], form: str, out: Path | None, *, grouped: bo
         click.echo(f"wrote {write_parquet_table(document, out)} rows to {out}", err=True)
         return
     if form == "table" and out is None:
-        render = report.render_measurements if "measurements" in document else report.render_groups if grouped else report.render_rows
+        from advisor.report.standing_out import render_standing_out
+
+        renders = {"standing_out": render_standing_out, "grouped": report.render_groups, None: report.render_rows}
+        render = report.render_measurements if "measurements" in document else renders[kind]
         render(document)
         return
     text = report.to_csv(jsonable(document)) if form != "json" else json_text(document)

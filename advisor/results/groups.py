@@ -36,14 +36,18 @@ FEW_GROUPS = 2_000
 STATISTICS = ("count", "best", "median", "p10", "p90", "min", "max", "mean")
 
 
-def groups(connection: Connection, filters: Filters, by: Sequence[str]) -> tuple[list[str], list[tuple[Any, ...]]]:
+def groups(
+    connection: Connection, filters: Filters, by: Sequence[str], product: Callable[[Any], str | None] | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return (columns, rows): the keys ``by``, metric, unit, ``STATISTICS`` and the id of the best, the best first in each metric.
 
     Only measurements that are ok and have a value count. Units are never mixed: metric and unit are always part of the group.
-    ``best`` is the least for seconds and the greatest for rates; p10 and p90 are nearest ranks.
+    ``best`` is the least for seconds and the greatest for rates; p10 and p90 are nearest ranks. ``product`` names the class of a device's
+    row where it knows better than the row itself.
     """
     check_keys(by)
-    return groups_of(load(connection, filters, needed_columns(by)), by, any_status=filters.status is not None, limit=filters.limit)
+    frame = load(connection, filters, needed_columns(by))
+    return groups_of(frame, by, any_status=filters.status is not None, limit=filters.limit, product=product)
 
 
 def check_keys(by: Sequence[str]) -> None:
@@ -69,7 +73,12 @@ def needed_columns(by: Sequence[str]) -> list[str]:
 
 
 def groups_of(
-    frame: Frame, by: Sequence[str], *, any_status: bool = False, limit: int | None = None
+    frame: Frame,
+    by: Sequence[str],
+    *,
+    any_status: bool = False,
+    limit: int | None = None,
+    product: Callable[[Any], str | None] | None = None,
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return what ``groups`` returns, of the measurements of ``frame``."""
     counted = ~np.isnan(frame["readings"])
@@ -77,16 +86,16 @@ def groups_of(
         status, names = frame.table("whats", lambda what: what["status"] == "ok", frame.whats)
         counted &= np.array([*names, False])[status]
     frame = frame.where(counted)
-    number, labels = _numbered(frame, by)
+    number, labels = _numbered(frame, by, product)
     rows = _statistics(frame, number, labels)
     rows.sort(key=lambda row: (row[len(by)], row[len(by) + 1], row[-1], [(key is not None, str(key)) for key in row[: len(by)]]))
     found = [(*row[:-2], frame.id_of(row[-2])) for row in rows[:limit]]
     return [*by, "metric", "unit", *STATISTICS, "best_id"], found
 
 
-def _numbered(frame: Frame, by: Sequence[str]) -> tuple[Array, list[tuple[Any, ...]]]:
+def _numbered(frame: Frame, by: Sequence[str], product: Callable[[Any], str | None] | None) -> tuple[Array, list[tuple[Any, ...]]]:
     """Return the number of each measurement's group, and each group's keys, metric and unit."""
-    parts = [_part(frame, name) for name in by]
+    parts = [_part(frame, name, product) for name in by]
     parts.append(frame.table("whats", lambda what: (what["metric"], what["unit"]), frame.whats))
     number, span = np.zeros(len(frame), dtype=np.int64), 1
     for codes, labels in parts:
@@ -110,12 +119,14 @@ def compact(number: Array, span: int) -> tuple[Array, Array]:
     return place[used], (np.cumsum(used) - 1)[number]
 
 
-def _part(frame: Frame, name: str) -> tuple[Array, list[Any]]:
+def _part(frame: Frame, name: str, product: Callable[[Any], str | None] | None) -> tuple[Array, list[Any]]:
     if name in _OF_WHAT:
         field = _OF_WHAT[name]
         return frame.table("whats", lambda what: what[field], frame.whats)
     if name in _OF_DEVICE:
-        return frame.table("devices", _OF_DEVICE[name], frame.devices())
+        own = _OF_DEVICE[name]
+        named = (lambda device: product(device) or own(device)) if product is not None and name == "class" else own
+        return frame.table("devices", named, frame.devices())
     if name == "machine":
         return frame.table("runs", lambda fingerprint: fingerprint, frame.machines())
     if name in _OF_TIME:

@@ -21,6 +21,7 @@ from advisor.results.rows import parse_time
 from advisor.results.schema import ColumnCode, Measurement
 from advisor.results.store import Store
 from advisor.usecases.results import table
+from advisor.usecases.roofline import product
 
 SCHEMA_VERSION = 1
 PAGE_MOST = 500
@@ -99,7 +100,7 @@ def compare(store: Store, filters: Filters, by: str) -> dict[str, Any]:
         benchmark = filters.benchmark or ("gemm" if any(b == "gemm" for b, _ in known) else min((b for b, _ in known), default=None))
         rows: list[dict[str, Any]] = []
         if benchmark is not None:
-            rows = table(*groups(connection, replace(filters, benchmark=benchmark), (by,)))["rows"]
+            rows = table(*groups(connection, replace(filters, benchmark=benchmark), (by,), product))["rows"]
     return {
         "schema_version": SCHEMA_VERSION,
         "benchmark": benchmark,

@@ -63,9 +63,10 @@ def query(url: str, filters: Filters) -> dict[str, Any]:
 def query_groups(url: str, filters: Filters, by: Sequence[str]) -> dict[str, Any]:
     """Return count, best, median and spread of the measurements of ``filters`` by group; see ``advisor.results.groups``."""
     from advisor.results.groups import groups
+    from advisor.usecases.roofline import product
 
     with Store.open(url) as store, store.reading() as connection:
-        columns, rows = groups(connection, filters, by)
+        columns, rows = groups(connection, filters, by, product)
         hint = None
         if not rows:
             hint = NO_MATCH_HINT if counts(connection)["measurements"] else SEED_HINT

@@ -127,7 +127,13 @@ def _bandwidths(rows: Sequence[Any], sheet: HardwareProfile | None) -> list[dict
 def device_ids(connection: Connection, profile: str) -> list[str]:
     """Return the devices of the database that are of a sheet: probed ones by their match, published ones by their printed name."""
     rows = connection.execute(sa.select(Device.id, Device.machine_id, Device.name, Device.profile, Device.hw_class)).all()
-    return [row.id for row in rows if (row.profile or (None if row.machine_id else printed_profile(row.name, row.hw_class))) == profile]
+    return [row.id for row in rows if product(row) == profile]
+
+
+def product(device: Any) -> str | None:
+    """Return the sheet of a device of the database, probed or printed, or None: what is one product is one class."""
+    name: str | None = device.profile or (None if device.machine_id else printed_profile(device.name, device.hw_class))
+    return name
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 
 from advisor.report.recommend import plan_text
 from advisor.report.svg import standalone
@@ -50,7 +51,10 @@ def environment() -> Environment:
         "short": lambda v: str(v)[:8],
         "plan": plan_text,
         "percent": lambda v: "–" if v is None else f"{v:.1f} %",
+        "signed": lambda v: "–" if v is None else f"{v:+z.1f} %",
+        "number": lambda v: f"{v:,}",
         "params": params_text,
+        "code": code_text,
     }
     made.globals |= {"claims_known": claims_known, "GIB": GIB, "query": query, "year": lambda: datetime.now(UTC).year}
     return made
@@ -70,6 +74,12 @@ def params_text(params: Document, most: int = 120) -> str:
     hidden = {"group", "kind", "hardware", "hw_class", "dtype", "time_ms", "tflops", "gb_per_s", "status", "framework", "precision"}
     text = ", ".join(f"{key} {value}" for key, value in params.items() if key not in hidden)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def code_text(text: str) -> Markup:
+    """Return text in which what stands between backticks is code; everything is escaped."""
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
 def query(values: Document, **changes: Any) -> str:
