@@ -59,7 +59,7 @@ def _compare(row: Mapping[str, Any], platform: Any, calibration: Any) -> Compare
     training = params["mode"] == "train"
     seq = int(params.get("seq") or network.default_seq)
     batch = int(params["batch"])
-    workload = Workload(model=network.name, task="train" if training else "infer", seq_len=seq, global_batch=batch)
+    workload = Workload(task="train" if training else "infer", seq_len=seq, global_batch=batch)
     plan = Plan(
         framework=row["backend"],
         execution=params.get("execution") or "eager",
