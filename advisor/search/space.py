@@ -114,9 +114,9 @@ def _capability_plans(name: str, can: Capability, c: Context, pinned: Mapping[st
     if not structure:
         return
     threads = pin(thread_counts(c.platform), pinned, "threads") or [int(pinned["threads"])]
-    options = _options(can, c, pinned, offload)
+    named = options(can, c, pinned, offload)
     for degree_name in pin(can.shardings, pinned, "sharding"):
-        yield from _cross(name, degree_name, structure, options, threads, devices, c, pinned)
+        yield from _cross(name, degree_name, structure, named, threads, devices, c, pinned)
 
 
 def thread_counts(platform: Platform) -> list[int]:
@@ -143,7 +143,7 @@ def precisions(can: Capability, c: Context, pinned: Mapping[str, Any]) -> list[s
     return legal
 
 
-def _options(can: Capability, c: Context, pinned: Mapping[str, Any], offload: bool) -> list[dict[str, Any]]:
+def options(can: Capability, c: Context, pinned: Mapping[str, Any], offload: bool) -> list[dict[str, Any]]:
     """Return the combinations of names that do not depend on the degrees."""
     training = c.workload.is_training
     attention = _best_attention(can, c)
