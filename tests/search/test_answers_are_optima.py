@@ -1,4 +1,4 @@
-"""Answers against spaces that are enumerated without the search; `python -m benchmarks.exhaustive` runs all of the cases."""
+"""Answers against spaces that are enumerated without the search; `python benchmarks/exhaustive` runs all of the cases."""
 
 from __future__ import annotations
 
