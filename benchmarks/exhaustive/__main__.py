@@ -14,8 +14,8 @@ from pathlib import Path
 # So that `python benchmarks/exhaustive` finds its own package beside the product.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from benchmarks.exhaustive.cases import CASES, name  # noqa: E402
-from benchmarks.exhaustive.check import ALLOWED, check  # noqa: E402
+from benchmarks.exhaustive.cases import CASES, name
+from benchmarks.exhaustive.check import ALLOWED, check
 
 
 def main(numbers: list[int]) -> int:
