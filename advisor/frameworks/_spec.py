@@ -54,6 +54,8 @@ class FrameworkSpec:
     """Oldest NVIDIA device it runs on (7.0 is Volta); None where it states none."""
     bench_backend: str | None = None
     """Name of the microbench backend that measures it, where there is one."""
+    environment: str | None = None
+    """The managed environment that brings it where the advisor's own has it not (``advisor env list``)."""
     overheads: dict[str, float] = field(default_factory=dict)
     """Priors for the cost model, in seconds or bytes as the name says."""
     training: Traits | None = None

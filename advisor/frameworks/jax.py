@@ -63,6 +63,7 @@ FRAMEWORK = FrameworkSpec(
     install="pip install jax",
     query=query,
     bench_backend="jax",
+    environment="jax",
     training=_ELSEWHERE,
     training_on={"tpu": _ON_TPU},
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.

@@ -76,6 +76,7 @@ FRAMEWORK = FrameworkSpec(
     install="pip install onnxruntime",
     query=query,
     bench_backend="onnxruntime",
+    environment="onnxruntime",
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
     overheads={
         "cpu_convolution_ratio": 0.9,

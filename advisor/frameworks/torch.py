@@ -107,6 +107,7 @@ FRAMEWORK = FrameworkSpec(
     install="pip install torch",
     query=query,
     bench_backend="torch",
+    environment="torch",
     training=TORCH_TRAINING,
     stacks=_STACKS,
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.

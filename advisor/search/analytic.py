@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.cost.uncertainty import Z_80
+from advisor.frameworks import all_frameworks
 from advisor.plan.legal import Context
 from advisor.plan.records import Plan
 from advisor.plan.table import Array, PlanTable
@@ -163,7 +164,9 @@ def simplicity(plans: PlanTable, rows: Array) -> tuple[Array, ...]:
     """Return sort keys, least important first, by which equal scores are told apart: what is easier to run comes first."""
     column = plans.columns
     eager = {name: float(i) for i, name in enumerate(("eager", "jit", "graph", "engine", "script", "compile"))}
-    names = sorted(plans.vocabulary["framework"])
+    # Of frameworks that are alike in all else the one that does more goes first: it is the one that is there already, or is needed anyway.
+    breadth = {spec.name: len(spec.capabilities) for spec in all_frameworks()}
+    names = sorted(plans.vocabulary["framework"], key=lambda name: (-breadth.get(name, 0), name))
     return (
         plans.lookup("framework", {name: float(i) for i, name in enumerate(names)})[rows],
         column["threads"][rows],

@@ -103,12 +103,15 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload, score
 
 
 def _evidence(priced: PricedTable, score: Array, kept: Array) -> dict[str, Array]:
-    """Return the constraint that a plan rests on measurements, where the best of those that do ties with the best of all."""
-    if priced.row_evidence is None or len(set(priced.row_evidence)) < 2:
+    """Return the constraint that a plan rests on measurements, where the best of those that do ties with the best of all.
+
+    On a machine of which some frameworks were measured the others are priced by priors that know nothing of it: there it always holds.
+    """
+    if priced.row_evidence is None or len(told := set(priced.row_evidence)) < 2:
         return {}
     known = np.array([name in ("measured", "calibrated") for name in priced.row_evidence], dtype=bool)
     sure = kept & known
-    if not sure.any() or score[sure].min() > (1.0 + TIE_MARGIN) * score[kept].min():
+    if not sure.any() or ("measured" not in told and score[sure].min() > (1.0 + TIE_MARGIN) * score[kept].min()):
         return {}
     return {"evidence": np.where(known, 0.0, 1.0)}
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Sequence
 
 from advisor.bench.children import Line, run_round
 from advisor.bench.combine import combine
+from advisor.bench.environments import usable_python
 from advisor.errors import EnvironmentLacks
-from advisor.frameworks import framework
+from advisor.frameworks import FrameworkSpec, framework
 from advisor.model.records import Model
 from advisor.plan.records import Plan, Workload
 from advisor.trial.network import case_params
@@ -34,7 +36,14 @@ def run_once(model: Model, workload: Workload, plan: Plan, *, budget_s: float, s
     request = Request(
         backend=spec.bench_backend, device="cpu", threads=plan.threads, cases=(case,), budget_s=budget_s, seed=seed, quick=True
     )
-    return run_round(request)[0]
+    return run_round(request, python=_interpreter(spec))[0]
+
+
+def _interpreter(spec: FrameworkSpec) -> str | None:
+    """Return the managed environment's interpreter for a framework that this one has not; None for this one."""
+    if importlib.util.find_spec(spec.module) is not None or spec.environment is None:
+        return None
+    return usable_python(spec.environment)
 
 
 def trial_of(plan: Plan, plan_id: str, lines: Sequence[Line], device_id: str, spent_s: float) -> Trial:

@@ -128,12 +128,21 @@ def local_hardware(database_url: str | None = None) -> ResolvedHardware:
 
 
 def usable_frameworks(machine: Machine, target: str) -> tuple[str, ...]:
-    """Return the frameworks of this machine that can use ``target``; one not asked yet counts as usable if it is installed."""
-    return tuple(
+    """Return the frameworks of this machine that can use ``target``; one not asked yet counts as usable if it is installed.
+
+    Those of managed environments are there too, on the CPU, for which their environments are made.
+    """
+    from advisor.bench.environments import usable_python
+    from advisor.frameworks import all_frameworks
+
+    found = [
         f.name
         for f in machine.frameworks
         if (f.state == "usable" and (target in f.targets or not f.targets)) or (f.state == "unknown" and f.version)
-    )
+    ]
+    if target.startswith("cpu"):
+        found += [f.name for f in all_frameworks() if f.name not in found and f.environment and usable_python(f.environment)]
+    return tuple(found)
 
 
 def price_for(profile: HardwareProfile, prices: Mapping[str, float]) -> float | None:
