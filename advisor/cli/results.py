@@ -9,6 +9,7 @@ import click
 
 from advisor.cli._filters import GROUP_KEYS, MOST, filter_options
 from advisor.cli.output import emit, json_option, json_text, jsonable
+from advisor.errors import UsageError
 from advisor.resources import written_whole
 from advisor.settings import Settings
 
@@ -274,7 +275,7 @@ def push_command(settings: Settings, target: str | None, token_file: Path | None
     from advisor.usecases.push import push
 
     if target is None:
-        raise click.UsageError("name the shared database or server: advisor results push URL, or set ADVISOR_PUSH_TO")
+        raise UsageError("no server is configured to push to", "name a database or a server, or set ADVISOR_PUSH_TO", "NO-SERVER")
     token = token_file.read_text(encoding="utf-8").strip() if token_file is not None else os.environ.get("ADVISOR_TOKEN")
     document = push(settings.database_url, target, token=token, say=lambda text: click.echo(text, err=True))
     emit(document, as_json, render_pushed)
