@@ -38,8 +38,8 @@ FRAMEWORK = FrameworkSpec(
     query=query,
     bench_backend="mindspore",
     environment="mindspore",
-    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on two
-    # cores of an AMD EPYC. They only order what a limited budget measures first.
+    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on
+    # two cores of an AMD EPYC. They only order what a limited budget measures first.
     overheads={"start_s": 7.0, "prepare_graph_s": 10.0, "prepare_eager_s": 2.0},
     capabilities=(
         Capability(

@@ -32,8 +32,8 @@ FRAMEWORK = FrameworkSpec(
     query=query,
     bench_backend="openvino",
     environment="openvino",
-    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on two
-    # cores of an AMD EPYC. They only order what a limited budget measures first.
+    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on
+    # two cores of an AMD EPYC. They only order what a limited budget measures first.
     overheads={"start_s": 3.0, "prepare_graph_s": 4.0},
     capabilities=(
         Capability(

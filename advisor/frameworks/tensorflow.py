@@ -40,8 +40,8 @@ FRAMEWORK = FrameworkSpec(
     query=query,
     bench_backend="tensorflow",
     environment="tensorflow",
-    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on two
-    # cores of an AMD EPYC. They only order what a limited budget measures first.
+    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on
+    # two cores of an AMD EPYC. They only order what a limited budget measures first.
     overheads={"start_s": 10.0, "prepare_graph_s": 8.0, "prepare_eager_s": 2.0},
     capabilities=(
         Capability(

@@ -32,6 +32,8 @@ MOST_DEATHS = 2
 #: Widest range of a whole-numbered field: studies that are continued must agree on it, whatever plans are in them.
 _WIDEST = 1 << 30
 FINISHED = "finished_at"
+#: Trials after which a search stops whatever it may still gain; the runs of the leaders come on top.
+MOST_TRIALS = 54
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +210,7 @@ def run_measured(worker: Worker, *, budget_s: float, clock: Callable[[], float] 
     while True:
         worker.read()
         left = budget_s * (1 - CONFIRM_SHARE if worker.search.seconds else 1.0) - (clock() - start)
-        row = worker.search.propose(left)
+        row = worker.search.propose(left) if len(worker.search.tried) < MOST_TRIALS else None
         if row is None:
             return
         worker.run(row, left)
