@@ -46,7 +46,8 @@ def measured_answer(
     """Return the answer with the measured plans in front; one that was never measured cannot beat one that was."""
     good = {row: t for row, t in session.trials.items() if t.measured}
     failed = {row: t for row, t in session.trials.items() if t.status in ("wrong_result", "failed")}
-    details = {**answer.search.details, "measured": len(session.trials), "expected_gain_left": search.last_gain}
+    runs = sum(len(lines) for lines in session.lines.values())
+    details = {**answer.search.details, "measured": len(session.trials), "runs": runs, "expected_gain_left": search.last_gain}
     info = replace(answer.search, trials=answer.search.trials + trials, details=details)
     disturbed = sum(t.status == "contended" for t in good.values())
     notes = (*answer.notes, *(f"{summary(t.plan)} through {t.plan.framework}: {t.status}, {t.reason}" for t in failed.values()))

@@ -18,9 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # So that `python benchmarks/regret` finds its own package beside the product.
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from advisor.plan.records import Plan
 from advisor.usecases.bench import bench
@@ -30,6 +29,7 @@ from benchmarks.regret.pairs import PAIRS, Ratio, compared
 from benchmarks.regret.table import measured_table
 from benchmarks.regret.tasks import BATCHES, Task, tasks, tiny
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 #: Median and lower bound with trials, median from bench data alone, share of the table's time, trials, frameworks.
 MEASURED, MEASURED_LOW, PREDICTED, SHARE, TRIALS, FRAMEWORKS = 1.10, 1.05, 1.20, 0.10, 60, 6
 
@@ -140,7 +140,7 @@ def main() -> int:
 
 def _bench(url: str, budget_s: float) -> dict[str, Any]:
     found = bench(["gemm", "attention", "bandwidth"], quick=True, budget_s=budget_s, database_url=url)
-    return {"measurements": len(found["measurements"])}
+    return {"measurements": len(found)}
 
 
 if __name__ == "__main__":
