@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.errors import UsageError
-from advisor.results.queries import beginning
 from advisor.results.rows import iso
 from advisor.results.schema import Recommendation, RecommendedPlan
+from advisor.results.terms import beginning
 
 
 def find_plan(connection: Connection, plan_id: str) -> dict[str, Any] | None:

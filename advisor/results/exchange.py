@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.errors import DatabaseError, UsageError
-from advisor.results import queries
 from advisor.results.answers import recommendation_dict
 from advisor.results.filters import Filters
 from advisor.results.hash import unpack_samples
@@ -32,6 +31,7 @@ from advisor.results.schema import (
     Run,
     SoftwareEnvironment,
 )
+from advisor.results.terms import conditions
 
 FORMAT = "advisor-results"
 VERSION = 1
@@ -44,7 +44,7 @@ def export_records(connection: Connection, filters: Filters) -> Iterator[dict[st
     """Yield the records of the measurements of ``filters`` and all they refer to; without filters also trials and answers."""
     everything = filters == Filters(retracted=True)
     yield {"record": "header", "format": FORMAT, "version": VERSION, "schema_revision": SCHEMA_REVISION, "exported_at": iso(now())}
-    terms = queries.conditions(connection, filters)
+    terms = conditions(connection, filters)
     chosen = sa.select(Measurement.id, Measurement.run_id, Measurement.device_id).where(*terms).subquery()
     if everything:
         yield from _context(connection, sa.select(Run.id), sa.select(Device.id), sa.select(Machine.id))

@@ -10,10 +10,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from advisor.results import queries
 from advisor.results.columns import NO_UUID, is_uuid, microseconds
 from advisor.results.filters import LISTED, Filters, squash
 from advisor.results.schema import ColumnChunk, ColumnCode, Device, Machine, Retraction, Run
+from advisor.results.terms import beginning, device_ids, of_machine
 
 Array = np.ndarray[Any, Any]
 #: The numbers that each packed column holds; an id is two of them.
@@ -146,7 +146,7 @@ def _tests(connection: Connection, filters: Filters, whats: dict[int, dict[str, 
     for name in ("device", "device_ids"):
         value = getattr(filters, name)
         if value is not None:
-            tests.append(("devices", _codes(_of_devices(connection, queries.device_ids(connection, value) if name == "device" else value))))
+            tests.append(("devices", _codes(_of_devices(connection, device_ids(connection, value) if name == "device" else value))))
     if filters.machine is not None or filters.run is not None:
         tests.append(("runs", _codes(_of_runs(connection, filters))))
     if filters.since is not None:
@@ -204,11 +204,9 @@ def _of_devices(connection: Connection, identifiers: Sequence[str]) -> list[int]
 def _of_runs(connection: Connection, filters: Filters) -> list[int]:
     query = sa.select(ColumnCode.code).where(ColumnCode.kind == "run")
     if filters.run is not None:
-        query = query.where(queries.beginning(ColumnCode.key, filters.run))
+        query = query.where(beginning(ColumnCode.key, filters.run))
     if filters.machine is not None:
-        query = (
-            query.join(Run, Run.id == ColumnCode.key).join(Machine, Machine.id == Run.machine_id).where(queries.of_machine(filters.machine))
-        )
+        query = query.join(Run, Run.id == ColumnCode.key).join(Machine, Machine.id == Run.machine_id).where(of_machine(filters.machine))
     return list(connection.execute(query).scalars())
 
 

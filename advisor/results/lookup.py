@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from advisor.errors import UnknownName, UsageError
-from advisor.results.queries import beginning
 from advisor.results.schema import Measurement, PlanTrial, Run
+from advisor.results.terms import beginning
 
 
 def resolve(connection: Connection, identifier: str, tables: Mapping[str, type]) -> tuple[str, str]:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from advisor.results.filters import TrialFilters
-from advisor.results.queries import of_machine
 from advisor.results.rows import iso
 from advisor.results.schema import Machine, PlanTrial, Retraction, Run
+from advisor.results.terms import of_machine
 
 #: Filters that a trial's column of the same name must equal.
 _EQUAL = ("model", "task", "framework", "plan_id", "origin", "status")

@@ -20,6 +20,7 @@ from advisor.results.newest import newest_ids
 from advisor.results.rows import parse_time
 from advisor.results.schema import ColumnCode, Measurement
 from advisor.results.store import Store
+from advisor.results.terms import conditions
 from advisor.usecases.results import table
 from advisor.usecases.roofline import product
 
@@ -45,7 +46,7 @@ def _page_ids(connection: Connection, filters: Filters, after: tuple[datetime | 
     if filters.narrows():
         return newest_ids(connection, filters, after)
     limit = filters.limit or PAGE_MOST
-    terms = queries.conditions(connection, filters)
+    terms = conditions(connection, filters)
     found: list[str] = []
     when, last = after or (None, None)
     if after is None or when is not None:

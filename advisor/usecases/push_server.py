@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from advisor.errors import EnvironmentLacks, UsageError
 from advisor.results.deliveries import MEASUREMENT, TRIAL
-from advisor.usecases.push import Answer, Record
+from advisor.usecases.push_targets import Answer, Record
 
 TIMEOUT_S = 30.0
 #: How often a server that is busy is asked again, and the longest wait before that.
