@@ -13,7 +13,7 @@ from advisor.results import queries
 from advisor.results.columns import UNKNOWN
 from advisor.results.filters import Filters
 from advisor.results.frame import Array, Frame, load
-from advisor.results.groups import arranged, compact, middle_of, sorted_within
+from advisor.results.groups import arranged, middle_of, number_of, sorted_within
 
 #: Modified z-score from which a value counts as an outlier (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 THRESHOLD = 3.5
@@ -57,15 +57,18 @@ def outliers(connection: Connection, filters: Filters) -> Findings:
     what, _ = frame.table(
         "whats", lambda what: tuple(what[name] for name in ("benchmark", "backend", "dtype", "metric", "unit")), frame.whats
     )
-    fleet = _group(product, what, frame["cases"])
+    fleet = number_of(product, what, frame["cases"])
+    # Most of what is published stands alone: only fleets that are large enough are looked at.
+    large = np.flatnonzero(np.bincount(fleet)[fleet] >= FEWEST)
+    looked_at, frame, fleet = len(frame), frame.where(large), number_of(fleet[large])
     scores, medians, sizes = robust_z(fleet, frame["readings"])
-    found = np.flatnonzero((np.abs(scores) >= THRESHOLD) & (sizes[fleet] >= FEWEST))
+    found = np.flatnonzero(np.abs(scores) >= THRESHOLD)
     found = found[np.argsort(-np.abs(scores[found]), kind="stable")]
     rows = []
     for index, row in zip(found, _rows(connection, frame, found[: filters.limit]), strict=False):
         own = {"median": float(medians[fleet[index]]), "robust_z": float(scores[index]), "count": int(sizes[fleet[index]])}
         rows.append(_shared(row) | {"value": row["value"]} | own)
-    return Findings(rows, len(rows) < len(found), len(frame))
+    return Findings(rows, len(rows) < len(found), looked_at)
 
 
 def robust_z(group: Array, values: Array) -> tuple[Array, Array, Array]:
@@ -83,20 +86,17 @@ def regressions(connection: Connection, filters: Filters) -> Findings:
     Versions follow each other by when they were first measured; each stands for the median of its measurements. Slower means by at
     least ``LEAST_PCT`` percent, and outside the 95 % interval of the newest measurement where it has one. The worst come first.
     """
-    frame = _usable(load(connection, filters, ["ids", "readings", "whats", "series", "moments"]))
+    frame = load(connection, filters, ["ids", "readings", "whats", "series", "moments"])
+    dated = np.flatnonzero(_is_usable(frame, lambda what: what["backend_version"] is not None) & (frame["moments"] != UNKNOWN))
+    if not len(dated):
+        return Findings([], False, 0)
+    _, series = np.unique(frame["series"][dated], return_inverse=True)
+    maybe = _differing(series, frame["readings"][dated])
+    frame, series = frame.where(dated[maybe]), series[maybe]
+    if not len(frame):
+        return Findings([], False, len(dated))
     version, versions = frame.table("whats", lambda what: what["backend_version"], frame.whats)
     seconds, of_metric = frame.table("whats", lambda what: what["metric"] == "seconds", frame.whats)
-    known = np.array([*(name is not None for name in versions), False])[version]
-    dated = known & (frame["moments"] != UNKNOWN)
-    frame, version, seconds = frame.where(dated), version[dated], seconds[dated]
-    looked_at = len(frame)
-    if not looked_at:
-        return Findings([], False, 0)
-    _, series = np.unique(frame["series"], return_inverse=True)
-    maybe = _differing(series, frame["readings"])
-    if not maybe.any():
-        return Findings([], False, looked_at)
-    frame, series, version, seconds = frame.where(maybe), series[maybe], version[maybe], seconds[maybe]
     steps = _steps(frame, series, version, np.array(of_metric)[seconds])
     rows: list[dict[str, Any]] = []
     batch = filters.limit or len(steps.worse)
@@ -110,7 +110,7 @@ def regressions(connection: Connection, filters: Filters) -> Findings:
             rows.append(_shared(row) | own | {"before": before, "after": float(steps.after[place]), "worse_pct": float(steps.worse[place])})
         if filters.limit is not None and len(rows) > filters.limit:
             break
-    return Findings(rows[: filters.limit], filters.limit is not None and len(rows) > filters.limit, looked_at)
+    return Findings(rows[: filters.limit], filters.limit is not None and len(rows) > filters.limit, len(dated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _Steps:
 
 
 def _steps(frame: Frame, series: Array, version: Array, is_time: Array) -> _Steps:
-    line = _group(series, version)
+    line = number_of(series, version)
     size = np.bincount(line)
     medians = _medians(line, frame["readings"], size)
     in_time = sorted_within(line, frame["moments"])
@@ -154,18 +154,14 @@ def _differing(series: Array, values: Array) -> Array:
 
 
 def _usable(frame: Frame) -> Frame:
-    status, names = frame.table("whats", lambda what: what["status"] == "ok", frame.whats)
-    return frame.where(np.array([*names, False])[status] & (frame["readings"] > 0))
+    return frame.where(_is_usable(frame, lambda what: True))
 
 
-def _group(*columns: Array) -> Array:
-    """Return the number of each row's combination of codes."""
-    _, number = compact(columns[0].astype(np.int64), int(columns[0].max(initial=0)) + 1)
-    for column in columns[1:]:
-        _, codes = compact(column.astype(np.int64), int(column.max(initial=0)) + 1)
-        width = int(codes.max(initial=0)) + 1
-        _, number = compact(number * width + codes, (int(number.max(initial=0)) + 1) * width)
-    return number
+def _is_usable(frame: Frame, also: Callable[[dict[str, Any]], bool]) -> Array:
+    """Return which measurements are ok, have a value above zero, and are ``also`` so by their *what*."""
+    status, names = frame.table("whats", lambda what: what["status"] == "ok" and also(what), frame.whats)
+    usable: Array = np.array([*names, False])[status] & (frame["readings"] > 0)
+    return usable
 
 
 def _medians(group: Array, values: Array, size: Array) -> Array:

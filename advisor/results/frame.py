@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Frame:
     columns: dict[str, Array]
     whats: dict[int, dict[str, Any]]
     connection: Connection
+    known: dict[str, Any] = field(default_factory=dict)
+    """What was looked up already, for all frames that are parts of one."""
 
     def __getitem__(self, name: str) -> Array:
         return self.columns[name]
@@ -45,8 +47,8 @@ class Frame:
         return len(next(iter(self.columns.values())))
 
     def where(self, mask: Array) -> Frame:
-        """Return the measurements that ``mask`` says."""
-        return Frame({name: values[mask] for name, values in self.columns.items()}, self.whats, self.connection)
+        """Return the measurements that a mask, or their places, say."""
+        return Frame({name: values[mask] for name, values in self.columns.items()}, self.whats, self.connection, self.known)
 
     def id_of(self, index: int) -> str:
         """Return the id of the measurement at ``index``."""
@@ -67,12 +69,12 @@ class Frame:
 
     def devices(self) -> dict[int, Any]:
         """Return the devices by their code."""
-        query = (
-            sa.select(ColumnCode.code, *Device.__table__.columns)
-            .join(Device, Device.id == ColumnCode.key)
-            .where(ColumnCode.kind == "device")
-        )
-        return {row.code: row for row in self.connection.execute(query)}
+        if "devices" not in self.known:
+            query = sa.select(ColumnCode.code, *Device.__table__.columns).join(Device, Device.id == ColumnCode.key)
+            found = self.connection.execute(query.where(ColumnCode.kind == "device"))
+            self.known["devices"] = {row.code: row for row in found}
+        devices: dict[int, Any] = self.known["devices"]
+        return devices
 
     def machines(self) -> dict[int, str | None]:
         """Return the fingerprint of the machine of each run, by the run's code."""

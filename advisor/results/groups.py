@@ -119,6 +119,16 @@ def compact(number: Array, span: int) -> tuple[Array, Array]:
     return place[used], (np.cumsum(used) - 1)[number]
 
 
+def number_of(*columns: Array) -> Array:
+    """Return the number of each row's combination of codes, without gaps."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, codes = compact(column.astype(np.int64), int(column.max(initial=0)) + 1)
+        width = int(codes.max(initial=0)) + 1
+        _, number = compact(number * width + codes, (int(number.max(initial=0)) + 1) * width)
+    return number
+
+
 def _part(frame: Frame, name: str, product: Callable[[Any], str | None] | None) -> tuple[Array, list[Any]]:
     if name in _OF_WHAT:
         field = _OF_WHAT[name]

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from advisor.results.frame import Frame
+from advisor.results.groups import number_of
 from advisor.results.schema import Device
 from advisor.units import DTYPE_BITS, TERA
 
@@ -65,10 +66,15 @@ def _fastest(frame: Frame, device_ids: Sequence[str]) -> tuple[list[_Row], int]:
     frame = frame.where(np.array([*own, False])[on] & np.array([*right, False])[kind] & (frame["readings"] > 0))
     is_time, times = frame.table("whats", lambda what: what["metric"] == "seconds", frame.whats)
     speed = np.where(np.array([*times, False])[is_time], -frame["readings"], frame["readings"])
-    order = np.lexsort((-speed, frame["cases"], frame["whats"]))
-    work = np.stack([frame["whats"], frame["cases"]], axis=1)[order]
-    first = order[np.flatnonzero(np.any(work[1:] != work[:-1], axis=1)) + 1] if len(order) else order
-    chosen = [*order[:1].tolist(), *first.tolist()]
+    if not len(frame):
+        return [], 0
+    work = number_of(frame["whats"], frame["cases"])
+    fastest = np.full(int(work.max()) + 1, -np.inf)
+    np.maximum.at(fastest, work, speed)
+    first = np.zeros(len(fastest), dtype=np.int64)
+    reached = np.flatnonzero(speed == fastest[work])[::-1]
+    first[work[reached]] = reached
+    chosen = first.tolist()
     cases = frame.cases(sorted({int(frame["cases"][index]) for index in chosen}))
     rows = []
     for index in chosen:
