@@ -85,6 +85,7 @@ def recommend_measured(
     _confirm(session, worker, budget_s - (time.perf_counter() - start), progress)
     finish(study)
     measured = measured_answer(session, worker.search, answer, ranking, latency, len(study.trials))
+    measured = replace(measured, search=replace(measured.search, seconds=time.perf_counter() - start))
     measured = with_proof(question, measured, database_url)
     if database_url is not None:
         store_answer(question, measured, database_url)
