@@ -4,7 +4,8 @@ Plans that share a framework, an execution and precision, or everything share er
 
     k(x, y) = sigma_x sigma_y (G + F [same framework] + A [same arm] + C [same plan]),      G + F + A + C = 1,
 
-where sigma is the cost model's own spread for the plan and an *arm* is (framework, execution, precision, quantization). The
+where sigma is the cost model's own spread for the plan and an *arm* is (framework, execution, precision, quantization,
+and over several devices the kinds of parallelism). The
 posterior is ordinary Gaussian conditioning (Rasmussen and Williams 2006, equations 2.23 and 2.24).
 """
 
@@ -28,9 +29,10 @@ SHARED, FRAMEWORK, ARM, OWN = 0.35, 0.30, 0.25, 0.10
 NOISE = 0.05
 
 
-def arm_of(plan: Plan) -> tuple[str, str, str, str]:
-    """Return what a plan runs through, batch and threads apart."""
-    return (plan.framework, plan.execution, plan.precision, plan.quantization)
+def arm_of(plan: Plan) -> tuple[object, ...]:
+    """Return what a plan runs through, batch and threads apart: the software, and over several devices how the work is dealt out."""
+    split = (plan.dp > 1, plan.tp, plan.pp, plan.cp, plan.sharding) if plan.devices > 1 else ()
+    return (plan.framework, plan.execution, plan.precision, plan.quantization, *split)
 
 
 @dataclass(slots=True)

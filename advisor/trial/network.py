@@ -19,8 +19,6 @@ def obstacle(model: Model, workload: Workload) -> str | None:
             return "trials cannot build mixture-of-experts models yet"
         if t.kv_lora_rank:
             return "trials cannot build latent attention yet"
-        if model.kind == "decoder" and not workload.is_training and (workload.output_len or 0) > 0:
-            return "trials measure one forward, not the generation of tokens yet"
         return None
     if model.name in _RESNETS and not workload.is_training:
         return None

@@ -15,6 +15,8 @@ from advisor.trial.records import Trial
 from advisor.units import format_seconds
 from advisor.usecases.answer import build_answer
 from advisor.usecases.claims_proof import with_proof
+from advisor.usecases.launched import needs_script, run_script
+from advisor.usecases.launched import obstacle as script_obstacle
 from advisor.usecases.measured_answer import Session, measured_answer
 from advisor.usecases.question import Question, Request, resolve
 from advisor.usecases.ranking import rank_question
@@ -61,7 +63,7 @@ def recommend_measured(
     question = resolve(request, database_url)
     if not question.hardware.local:
         raise UsageError("--measure runs plans on this machine", "leave out --hardware, or give local", code="NOT-LOCAL")
-    if not question.platform.is_cpu or question.platform.devices != 1:
+    if not question.platform.is_cpu:
         raise UsageError("--measure runs trials on the CPU only, so far", code="NOT-CPU")
     reason = obstacle(question.model, question.workload)
     if reason is not None:
@@ -72,6 +74,8 @@ def recommend_measured(
     if not answer.feasible:
         return answer
     session = _session(question, ranking, database_url)
+    if not session.contenders:
+        raise UsageError("no plan of this question can be run here", "without --measure the cost model answers", code="NO-TRIAL")
     latency = question.workload.objective == "latency"
     study = measured_study(question, database_url)
     worker = Worker.of(
@@ -106,6 +110,8 @@ def _session(question: Question, ranking: Ranking, database_url: str | None) -> 
         plan = ranking.plans.plan(row)
         spec = framework(plan.framework)
         if spec is None or spec.bench_backend is None or float(ranking.score[row]) > HOPELESS * best:
+            continue
+        if needs_script(question, plan) and script_obstacle(question, plan) is not None:
             continue
         key = (*arm_of(plan), plan.micro_batch, plan.grad_accumulation, plan.threads)
         if key not in seen:
@@ -146,7 +152,11 @@ def _run(session: Session, row: int, left: float, progress: Progress) -> Outcome
         start = time.monotonic()
         budget = max(2.0, min(left, CALLS * contender.predicted_s + 4.0))
         rounds = len(session.lines.get(row, []))
-        line = run_once(session.question.model, session.question.workload, contender.plan, budget_s=budget, seed=rounds)
+        question = session.question
+        if needs_script(question, contender.plan):
+            line = run_script(question, contender.plan, budget_s=max(left, budget))
+        else:
+            line = run_once(question.model, question.workload, contender.plan, budget_s=budget, seed=rounds)
     spent = time.monotonic() - start
     trial = _add(session, row, line, spent)
     _store(session, trial, contender.predicted_s)

@@ -11,6 +11,7 @@ from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.records import OBJECTIVES, TASKS, Objective, Task, Workload
 from advisor.usecases.platforms import ResolvedHardware, resolve_hardware
+from advisor.usecases.shared_host import dealt_out
 
 #: Prompt and answer length where none is given: the middle setting of the serving benchmarks that ship with the product
 #: (db/published/inference.csv has 128 to 2048 for both).
@@ -95,6 +96,9 @@ def resolve(request: Request, database_url: str | None = None) -> Question:
     _check(request)
     model = find_model(request.model)
     hardware = resolve_hardware(request.hardware, prices=request.prices, database_url=database_url)
+    wanted = str(request.fixed.get("devices", 1))
+    if hardware.local and hardware.platform.is_cpu and wanted.isdigit() and int(wanted) > 1:
+        hardware = dealt_out(hardware, int(wanted))
     workload, assumed, notes = _workload(request, model)
     if "hardware" not in request.given and request.hardware == "local":
         assumed = {**assumed, "hardware": "local"}
