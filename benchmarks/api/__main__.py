@@ -53,11 +53,11 @@ def main() -> int:
         assert server.stderr is not None
         address = next(word for word in server.stderr.readline().split() if word.startswith("http")).rstrip("/")
         before = held(url)
-        if _schemathesis(program, address, arguments, []) != 0:
+        if _schemathesis(program, address, arguments, folder, []) != 0:
             failed.append("schemathesis without a token")
         if held(url) != before:
             failed.append("something was stored without a token")
-        if _schemathesis(program, address, arguments, ["--header", f"Authorization: Bearer {secret}"]) != 0:
+        if _schemathesis(program, address, arguments, folder, ["--header", f"Authorization: Bearer {secret}"]) != 0:
             failed.append("schemathesis with a token")
         failed += attack(address, secret)
         with urllib.request.urlopen(f"{address}/healthz", timeout=30) as answer:
@@ -79,13 +79,13 @@ def held(url: str) -> dict[str, int]:
         return counts(connection)
 
 
-def _schemathesis(program: str, address: str, arguments: argparse.Namespace, more: list[str]) -> int:
+def _schemathesis(program: str, address: str, arguments: argparse.Namespace, folder: Path, more: list[str]) -> int:
     command = [
         program, "run", f"{address}/openapi.json", "--url", address, "--mode", "all", "--checks", "not_a_server_error",
         "--max-examples", str(arguments.examples), "--seed", str(arguments.seed), "--request-timeout", "60", "--continue-on-failure",
         "--phases", "examples,coverage,fuzzing", "--generation-database", "none", *more,
     ]  # fmt: skip
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, check=False, cwd=folder).returncode
 
 
 if __name__ == "__main__":
