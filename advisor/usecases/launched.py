@@ -78,7 +78,7 @@ def run_script(question: Question, plan: Plan, *, budget_s: float) -> Line:
         child = run_child([*launcher, *words], timeout_s=START_S + budget_s, env=_variables(plan), cwd=folder)
     if child.status != "ok":
         return _line(plan, start, "timeout" if child.status == "timeout" else "failed", child.reason)
-    return _read(question, plan, child.stdout, start)
+    return read_output(question, plan, child.stdout, start)
 
 
 def _variables(plan: Plan) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _variables(plan: Plan) -> dict[str, str]:
     return {**os.environ, "PATH": path, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def _read(question: Question, plan: Plan, text: str, start: float) -> Line:
+def read_output(question: Question, plan: Plan, text: str, start: float) -> Line:
     """Return what a script printed as a measurement; a loss that is no loss is a wrong result."""
     if not question.workload.is_training:
         found = _BATCH.search(text)

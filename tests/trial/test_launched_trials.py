@@ -12,7 +12,7 @@ from advisor.errors import UsageError
 from advisor.plan.records import Plan
 from advisor.search.space import context_for, enumerate_plans
 from advisor.trial.run import trial_of
-from advisor.usecases.launched import needs_script, obstacle, run_script
+from advisor.usecases.launched import needs_script, obstacle, read_output, run_script
 from advisor.usecases.question import Question, Request, resolve
 
 TINY = {
@@ -77,16 +77,23 @@ def test_tokens_are_generated_by_the_script(tiny: str) -> None:
     assert line["value"] > 0
 
 
-def test_a_script_that_fails_is_a_failed_trial_with_the_reason(tiny: str) -> None:
-    pytest.importorskip("torch")
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("step 1 loss nan 0.1 s 40 samples/s\n" * 8, "wrong_result"),
+        ("step 1 loss 60.0 0.1 s 40 samples/s\n" * 8, "wrong_result"),
+        ("Killed\n", "failed"),
+        ("step 1 loss 6.3 0.1 s 40 samples/s\n" * 2, "failed"),
+        ("step 1 loss 6.3 0.1 s 40 samples/s\n" * 8, "ok"),
+    ],
+)
+def test_only_a_script_that_trained_is_a_measurement(tiny: str, text: str, status: str) -> None:
     question = asked(tiny)
-    plan = plan_of(
-        question, framework="torch", execution="eager", sharding="none", dp=2, precision="fp32", recompute="none", adapter="none"
-    )
-    line = run_script(question, replace(plan, sharding="none", micro_batch=0, global_batch=0), budget_s=30.0)
-    assert line["status"] == "failed"
-    assert line["value"] is None
-    assert line["reason"]
+    plan = plan_of(question, framework="torch", dp=2)
+    line = read_output(question, plan, text, 0.0)
+    assert line["status"] == status
+    assert (line["value"] is not None) == (status == "ok")
+    assert (line["reason"] is None) == (status == "ok")
 
 
 def test_the_processes_share_cores_and_memory_of_the_one_cpu(tiny: str) -> None:
