@@ -133,7 +133,7 @@ def _model(
             return named_model(name)
         except AdvisorError:
             return "the model's sizes are not stated and its name is not known"
-    parameters = None if billions is None else billions * 1e9
+    parameters = billions * 1e9 if billions else None
     gated = True if re.search("llama|internlm|qwen|baichuan|mistral", name, re.IGNORECASE) else None
     if ffn is None and gated:
         # The gated families' width: 8/3 of hidden, rounded up to a multiple of 256 (Touvron et al. 2023).

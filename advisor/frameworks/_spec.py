@@ -57,7 +57,9 @@ class FrameworkSpec:
     environment: str | None = None
     """The managed environment that brings it where the advisor's own has it not (``advisor env list``)."""
     overheads: dict[str, float] = field(default_factory=dict)
-    """Priors for the cost model, in seconds or bytes as the name says."""
+    """Seconds that a trial spends before its first timed call: ``start_s`` to start and import, ``prepare_EXECUTION_s`` to make BERT-base
+    ready at batch 1 (compiling includes the first call). Seen on two cores of an AMD EPYC; they only order what a limited budget
+    measures first. ``cpu_convolution_ratio[.EXECUTION]``: see ``advisor.cost.local``."""
     training: Traits | None = None
     """How it trains, for the cost model; None where it does not train, or where nothing is known of it."""
     training_on: Mapping[str, Traits] = field(default_factory=dict)

@@ -80,8 +80,6 @@ FRAMEWORK = FrameworkSpec(
     # Time of convolutions on a CPU over products of the same size: ResNet-50 in fp32 on two AVX2 cores, batch 1 and 8, 2026.
     overheads={
         "cpu_convolution_ratio": 0.9,
-        # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured
-        # on two cores of an AMD EPYC 7003 (compiling includes the first call). They only order what a limited budget measures first.
         "start_s": 3.0, "prepare_graph_s": 2.0,
     },
     capabilities=(

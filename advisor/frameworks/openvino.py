@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.frameworks._host import cpu_target
-from advisor.frameworks._spec import Capability, FrameworkSpec
+from advisor.frameworks._host import cpu_inference, cpu_target
+from advisor.frameworks._spec import FrameworkSpec
 
 
 def query() -> dict[str, Any]:
@@ -32,19 +32,6 @@ FRAMEWORK = FrameworkSpec(
     query=query,
     bench_backend="openvino",
     environment="openvino",
-    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on
-    # two cores of an AMD EPYC. They only order what a limited budget measures first.
     overheads={"start_s": 3.0, "prepare_graph_s": 4.0},
-    capabilities=(
-        Capability(
-            tasks=("infer",),
-            targets=("cpu-x86", "cpu-arm"),
-            kinds=("encoder", "vision", "convolutional"),
-            executions=("graph",),
-            precisions=("fp32",),
-            quantizations=("none",),
-            optimizers=("none",),
-            attentions=("math",),
-        ),
-    ),
+    capabilities=(cpu_inference(),),
 )

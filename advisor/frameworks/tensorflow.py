@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.frameworks._host import cpu_target
+from advisor.frameworks._host import cpu_inference, cpu_target
 from advisor.frameworks._spec import Capability, FrameworkSpec
 
 
@@ -40,8 +40,6 @@ FRAMEWORK = FrameworkSpec(
     query=query,
     bench_backend="tensorflow",
     environment="tensorflow",
-    # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured on
-    # two cores of an AMD EPYC. They only order what a limited budget measures first.
     overheads={"start_s": 10.0, "prepare_graph_s": 8.0, "prepare_eager_s": 2.0},
     capabilities=(
         Capability(
@@ -52,15 +50,6 @@ FRAMEWORK = FrameworkSpec(
             precisions=("fp32",),
             attentions=("math",),
         ),
-        Capability(
-            tasks=("infer",),
-            targets=("cpu-x86", "cpu-arm"),
-            kinds=("encoder", "vision", "convolutional"),
-            executions=("graph", "eager"),
-            precisions=("fp32",),
-            quantizations=("none",),
-            optimizers=("none",),
-            attentions=("math",),
-        ),
+        cpu_inference(executions=("graph", "eager")),
     ),
 )  # fmt: skip

@@ -114,8 +114,6 @@ FRAMEWORK = FrameworkSpec(
     overheads={
         "cpu_convolution_ratio": 1.45,
         "cpu_convolution_ratio.script": 0.95,
-        # Seconds that a trial spends before its first timed call: starting and importing, and preparing BERT-base at batch 1, as measured
-        # on two cores of an AMD EPYC 7003 (compiling includes the first call). They only order what a limited budget measures first.
         "start_s": 5.0,
         "prepare_eager_s": 1.0,
         "prepare_script_s": 5.0,
