@@ -161,7 +161,7 @@ def _run(session: Session, row: int, left: float, progress: Progress) -> Outcome
     trial = _add(session, row, line, spent)
     _store(session, trial, contender.predicted_s)
     progress(f"measured {_told(contender, trial)}")
-    seconds = trial.seconds if trial.measured or trial.status == "contended" else None
+    seconds = trial.seconds if trial.measured else None
     return Outcome(seconds=seconds, reason=f"{trial.status}: {trial.reason}", record={"line": dict(line), "spent_s": spent})
 
 
