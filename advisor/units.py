@@ -49,10 +49,16 @@ def format_bytes(value: float, digits: int = 1) -> str:
 
 def format_seconds(value: float) -> str:
     """Write a duration with about three significant digits: ``8.42 s``, ``412 ms``, ``3.1 min``."""
+    # A limit is passed by what would be written as it: 999.6 ms is "1 s".
     for limit, factor, unit in ((1e-3, 1e-6, "µs"), (1.0, 1e-3, "ms"), (120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172800.0, 3600.0, "h")):
-        if abs(value) < limit:
+        if abs(value) < 0.9995 * limit:
             return f"{value / factor:.3g} {unit}"
     return f"{value / 86400:.3g} days"
+
+
+def format_energy(joules: float) -> str:
+    """Write an energy in decimal units: ``148.8 kJ``."""
+    return _scaled(joules, ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ")), 1)
 
 
 def format_rate(value: float, unit: str) -> str:

@@ -159,13 +159,10 @@ def clean_variables() -> dict[str, str]:
 
 
 def child_variables(python: str | None) -> dict[str, str]:
-    """Return the variables of a measuring child under ``python`` (None: our own interpreter), which finds our microbench and no other.
+    """Return the variables of a child under ``python`` (None: our own interpreter), which finds our own two packages and no others.
 
     The current folder is kept off the path: a ``torch.py`` that lies there is not the framework. Children of the child inherit all of it.
     """
-    found = importlib.util.find_spec("microbench")
-    if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError("the package microbench is not there", name="microbench")
     bridge = str(Path(__file__).parent / "bridge")
     paths = [bridge]
     if python is None:
@@ -177,5 +174,14 @@ def child_variables(python: str | None) -> dict[str, str]:
         **variables,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONSAFEPATH": "1",
-        "MICROBENCH_FOLDER": str(Path(next(iter(found.submodule_search_locations))).resolve()),
+        "MICROBENCH_FOLDER": str(package_folder("microbench")),
+        "ADVISOR_FOLDER": str(package_folder("advisor")),
     }
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of the package ``name`` of this product."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(f"the package {name} is not there", name=name)
+    return Path(next(iter(found.submodule_search_locations))).resolve()

@@ -1,4 +1,4 @@
-"""Environments that experiments run in: what each holds, where it is, and the command line of a child there.
+"""Environments that experiments run in: what each holds, where it is, and what is installed there.
 
 An environment of its own keeps frameworks apart that cannot, or should not, share an interpreter. Where every module that an environment
 stands for is importable here, this interpreter serves.
@@ -18,17 +18,6 @@ from advisor.claims.records import Claim
 from advisor.errors import UnknownName
 
 SHEET = Path(__file__).parent / "environments.yaml"
-#: What a child there sees of the product: its two packages and nothing of the packages installed beside them.
-_BOOT = """
-import importlib.util, runpy, sys
-for name in ("advisor", "microbench"):
-    folder = sys.argv.pop(1)
-    spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-module = sys.argv.pop(1)
-runpy.run_module(module, run_name="__main__", alter_sys=True)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,24 +104,3 @@ def installed_in(name: str) -> dict[str, str]:
     folder = base_folder() / name
     places = [*folder.glob("lib/python*/site-packages"), folder / "Lib" / "site-packages"]
     return packages_on(tuple(str(place) for place in places if place.is_dir()))
-
-
-def child_command(python: str | None, module: str, *args: str) -> list[str]:
-    """Return the command line that runs ``module`` of this product under ``python`` (None is this interpreter)."""
-    if python in (None, sys.executable):
-        return [sys.executable, "-m", module, *args]
-    return booted(str(python), module, *args)
-
-
-def booted(python: str, module: str, *args: str) -> list[str]:
-    """Return the command line that runs ``module`` where this product is not installed; what a child there starts more of itself with."""
-    return [python, "-c", _BOOT, *(str(package_folder(name)) for name in ("advisor", "microbench")), module, *args]
-
-
-def package_folder(name: str) -> Path:
-    """Return the folder of the package ``name`` of this product."""
-    spec = importlib.util.find_spec(name)
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if not places:
-        raise ModuleNotFoundError(f"the package {name} is not there", name=name)
-    return Path(places[0])

@@ -33,6 +33,18 @@ def tokens_per_step(answer: Answer) -> int:
     return max(_TOKENS_PER_STEP, sequences(answer))
 
 
+def cache_dtype(answer: Answer) -> str:
+    """Return how keys and values are kept, as the plan was priced: ``fp8``, or ``auto`` for the width of the computation."""
+    from advisor.cost.inference_terms import numbers_of
+
+    return "fp8" if numbers_of(answer.plan.precision, answer.plan.quantization).cache_bytes == 1.0 else "auto"
+
+
+def lengths_note(answer: Answer) -> str:
+    """Return the header line about the longest sequence: a server refuses what is longer."""
+    return f"Prompt and answer together are at most {answer.seq_len} tokens, as the question says; longer requests are refused."
+
+
 def weights(answer: Answer) -> str:
     """Return where the weights come from: an id on a model hub where one is known, else the model's name for people to replace.
 

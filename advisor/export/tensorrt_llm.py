@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor.export import _rules
 from advisor.export._known import known
-from advisor.export._serving import engine_obstacle, sequences, tokens_per_step, weights, weights_note
+from advisor.export._serving import cache_dtype, engine_obstacle, lengths_note, sequences, tokens_per_step, weights, weights_note
 from advisor.export._spec import Answer, Checked, Exporter, Files
 from advisor.export._text import header, read_yaml_mapping, script, shell_words, yaml_text
 
@@ -44,7 +44,7 @@ def config(answer: Answer) -> dict[str, Any]:
         "max_num_tokens": tokens_per_step(answer),
         "max_seq_len": answer.seq_len,
         "enable_chunked_prefill": True,
-        "kv_cache_config": {"free_gpu_memory_fraction": _CACHE_SHARE, "enable_block_reuse": True, "dtype": "auto"},
+        "kv_cache_config": {"free_gpu_memory_fraction": _CACHE_SHARE, "enable_block_reuse": True, "dtype": cache_dtype(answer)},
         "cuda_graph_config": {"enable_padding": True, "max_batch_size": sequences(answer)},
     }
     if p.ep > 1:
@@ -67,7 +67,7 @@ for replica in $(seq 0 {replicas - 1}); do
 done
 wait -n
 """
-    notes = [weights_note(answer)]
+    notes = [weights_note(answer), lengths_note(answer)]
     if p.quantization != "none":
         notes.append(f"The weights are a checkpoint quantized to {p.quantization}; the server reads the method from it.")
     if replicas * answer.nodes > 1:
@@ -86,7 +86,7 @@ def check(files: Files, answer: Answer) -> Checked:
     problems = [*fields.problems(found), *_values(found)]
     free = {"max_num_tokens", "kv_cache_config.free_gpu_memory_fraction", "enable_chunked_prefill", "kv_cache_config.enable_block_reuse"}
     expected = {name: value for name, value in fields.flat(config(answer)).items() if name not in free}
-    problems += _rules.differences(found, {name: value for name, value in expected.items() if not name.endswith("config.dtype")})
+    problems += _rules.differences(found, expected)
     try:
         if shell_words(files["run.sh"], "trtllm-serve") is None:
             problems.append("run.sh does not start trtllm-serve")

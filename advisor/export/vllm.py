@@ -6,7 +6,16 @@ from typing import Any
 
 from advisor.export import _rules
 from advisor.export._known import known
-from advisor.export._serving import MEMORY_SHARE, engine_obstacle, sequences, tokens_per_step, weights, weights_note
+from advisor.export._serving import (
+    MEMORY_SHARE,
+    cache_dtype,
+    engine_obstacle,
+    lengths_note,
+    sequences,
+    tokens_per_step,
+    weights,
+    weights_note,
+)
 from advisor.export._spec import Answer, Checked, Exporter, Files
 from advisor.export._text import Raw, command, header, read_yaml_mapping, script, shell_words, yaml_text
 
@@ -40,7 +49,7 @@ def engine(answer: Answer) -> dict[str, Any]:
         "max-model-len": answer.seq_len,
         "max-num-seqs": sequences(answer),
         "max-num-batched-tokens": tokens_per_step(answer),
-        "kv-cache-dtype": "auto",
+        "kv-cache-dtype": cache_dtype(answer),
     }
     if p.quantization != "none":
         options["quantization"] = _QUANTIZATIONS[p.quantization]
@@ -64,7 +73,7 @@ def _nodes(answer: Answer) -> dict[str, Any]:
 def write(answer: Answer) -> Files:
     """Return vllm.yaml and run.sh."""
     words = ["vllm", "serve", f"--config={_FILE}"]
-    notes = [weights_note(answer)]
+    notes = [weights_note(answer), lengths_note(answer)]
     if answer.nodes > 1 and "data-parallel-size-local" in engine(answer):
         words.append(Raw('--data-parallel-address="${MASTER_ADDR:?set MASTER_ADDR to the first node}"'))
         words.append(Raw('--data-parallel-start-rank="${START_RANK:-0}"'))
@@ -87,8 +96,8 @@ def check(files: Files, answer: Answer) -> Checked:
         return Checked(validators=validators[:1], problems=(wrong,))
     problems = [*fields.problems(found), *_values(found, answer)]
     expected = engine(answer)
-    names = ("dtype", "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "max-model-len", "max-num-seqs")
-    problems += _rules.differences(found, {name: expected[name] for name in names})
+    sizes = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "max-model-len", "max-num-seqs")
+    problems += _rules.differences(found, {name: expected[name] for name in ("dtype", "kv-cache-dtype", *sizes)})
     problems += _rules.differences(found, {name: expected[name] for name in ("quantization", "enable-expert-parallel") if name in expected})
     problems += [f"{name} is given, the plan says no" for name in ("quantization",) if found.get(name) and name not in expected]
     problems += _command(files["run.sh"])

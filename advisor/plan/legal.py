@@ -108,6 +108,13 @@ def _sharded_pipeline(p: PlanTable, c: Context) -> Array:
     return np.asarray(~gathers | (p.columns["pp"] == 1))
 
 
+def _offload(p: PlanTable, c: Context) -> Array:
+    # DeepSpeed, "Configuration JSON": offload_optimizer needs stages 1 to 3, offload_param stage 3; PyTorch's CPU offload is of FSDP.
+    sharded = ~p.equals("sharding", "none")
+    weights = p.equals("sharding", "zero3") | p.equals("sharding", "fsdp") | p.equals("sharding", "hsdp")
+    return np.asarray(np.where(p.equals("offload", "params"), weights, p.equals("offload", "none") | sharded))
+
+
 def _dense_only(p: PlanTable, c: Context) -> Array:
     if c.model.transformer is not None:
         return np.ones(len(p), dtype=bool)
@@ -217,6 +224,7 @@ RULES: tuple[Rule, ...] = (
         "{sharding} gathers every layer for every micro-batch and does not combine with pipeline parallelism",
         _sharded_pipeline,
     ),
+    Rule("OFFLOAD", "{offload} cannot be offloaded under sharding {sharding}: weights need zero3 or fsdp, the optimizer any", _offload),
     Rule("PRECISION", "{precision} is not possible: {precision_obstacle}", _precision),
     Rule("ATTENTION", "flash attention needs compute capability 8.0, {profile} is {arch}", _attention),
     Rule("COMPUTE-CAPABILITY", "{framework} needs compute capability {needed_capability}, {profile} is {arch}", _new_enough),

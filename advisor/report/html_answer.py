@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.report.markup import Markup, h, join, table
-from advisor.report.recommend import interval_text, plan_text
+from advisor.report.recommend import energy_and_cost, interval_text, plan_text, search_text
 from advisor.report.svg_charts import bars
 from advisor.units import GIB, format_bytes, format_rate, format_seconds
 
@@ -30,9 +30,7 @@ def answer_block(document: Document) -> Markup:
         rows = [[step["what"], step["formula"], step["numbers"]] for step in document["formulas"]]
         parts += [h("h2", "The arithmetic"), table(["what", "formula", "with the numbers"], rows, caption="The arithmetic")]
     parts += [h("p", f"Note: {note}", class_="soft") for note in document.get("notes", ())]
-    search = document["search"]
-    told = f"{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s."
-    return join(*parts, h("p", told, class_="soft"))
+    return join(*parts, h("p", f"{search_text(document['search'])}.", class_="soft"))
 
 
 def _question(document: Document) -> Markup:
@@ -54,9 +52,7 @@ def _numbers(best: Document) -> Markup:
         rows.append(("MFU", f"{100 * estimate['mfu']['value']:.1f} % of the dense peak"))
     if estimate["memory_bytes_per_device"] is not None:
         rows.append(("memory per device", interval_text(estimate["memory_bytes_per_device"], format_bytes)))
-    for key, label, unit in (("energy_j", "energy", "J"), ("cost_usd", "cost", "USD")):
-        if estimate[key] is not None:
-            rows.append((label, f"{estimate[key]['value']:.4g} {unit}"))
+    rows += energy_and_cost(estimate)
     rows += [("bottleneck", estimate["bottleneck"].replace("_", " ")), ("plan id", best["plan_id"])]
     return h("dl", *(h("div", h("dt", label), h("dd", text)) for label, text in rows), class_="facts")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.report.console import console
-from advisor.units import GIB, format_bytes, format_rate, format_seconds
+from advisor.units import GIB, format_bytes, format_energy, format_rate, format_seconds
 
 _BAR = 24
 
@@ -35,10 +35,7 @@ def render_recommendation(document: dict[str, Any]) -> None:
     _print_nearest(out, document["nearest"])
     for note in document["notes"]:
         out.print(f"note: {escape(note)}")
-    search = document["search"]
-    out.print(
-        f"[dim]{search['space_size']:,} legal plans priced, {search['trials']} kept by {search['engine']}, {search['seconds']:.1f} s[/]"
-    )
+    out.print(f"[dim]{search_text(document['search'])}[/]")
     if document["next"]:
         out.print(f"[dim]next: {escape(' · '.join(document['next']))}[/]")
 
@@ -88,19 +85,38 @@ def _print_estimate(out: Any, candidate: dict[str, Any]) -> None:
         rows.append(("predicted", interval_text(candidate["predicted"][timed], format_seconds)))
     if estimate["throughput"] is not None:
         rows.append(("throughput", interval_text(estimate["throughput"], lambda v: format_rate(v, estimate["throughput_unit"]))))
-    if estimate["tokens_per_s_per_device"] is not None and plan["devices"] > 1:
-        rows.append(("per device", f"{estimate['tokens_per_s_per_device']['value']:,.0f} tokens/s"))
+    if estimate["throughput"] is not None and plan["devices"] > 1:
+        rows.append(("per device", format_rate(estimate["throughput"]["value"] / plan["devices"], estimate["throughput_unit"])))
     if estimate["mfu"] is not None:
         rows.append(("MFU", f"{100 * estimate['mfu']['value']:.1f} % of the dense peak"))
     if estimate["memory_bytes_per_device"] is not None:
         rows.append(("memory", interval_text(estimate["memory_bytes_per_device"], format_bytes) + " per device"))
-    for key, label, unit in (("energy_j", "energy", "J"), ("cost_usd", "cost", "USD")):
-        if estimate[key] is not None:
-            rows.append((label, f"{estimate[key]['value']:.4g} {unit}"))
+    rows += energy_and_cost(estimate)
     for label, text in rows:
         out.print(f"  {label:<11} {text}")
     print_parts(out, "time", estimate["time_parts_s"], format_seconds)
     print_parts(out, "memory", estimate["memory_parts_bytes"], format_bytes)
+
+
+def energy_and_cost(estimate: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return (label, text) of the energy and the cost of a step or a batch, where they are known."""
+    rows = []
+    if estimate["energy_j"] is not None:
+        rows.append(("energy", format_energy(estimate["energy_j"]["value"])))
+    if estimate["cost_usd"] is not None:
+        rows.append(("cost", f"{estimate['cost_usd']['value']:.3g} USD"))
+    return rows
+
+
+def search_text(search: dict[str, Any]) -> str:
+    """Return how the answer was found, in one line."""
+    text = f"{search['space_size']:,} legal plans priced, {search['trials']} tried by {search['engine']}, {search['seconds']:.1f} s"
+    least = search["details"].get("exhaustive_best_over_answer")
+    if least is not None:
+        text += "; all compared one by one: " + (
+            "none is better" if least >= 1.0 else f"the best is {100 * (1.0 - least):.2f} % better, a tie"
+        )
+    return text
 
 
 def print_parts(out: Any, title: str, parts: dict[str, float], write: Any) -> None:

@@ -69,7 +69,7 @@ def constraints(plans: PlanTable, priced: PricedTable, workload: Workload, score
     """
     broken = hard_constraints(plans, priced, workload)
     kept = np.all([values <= 0 for values in broken.values()], axis=0) if broken else np.ones(len(plans), dtype=bool)
-    bits = plans.lookup("quantization", _FEW_BITS, default=float(SAFE_BITS))
+    bits = weight_bits(plans)
     if bool((kept & (bits >= SAFE_BITS)).any()):
         broken["weight_bits"] = SAFE_BITS - bits
         kept &= bits >= SAFE_BITS
@@ -114,6 +114,11 @@ def _evidence(priced: PricedTable, score: Array, kept: Array) -> dict[str, Array
     if not sure.any() or ("measured" not in told and score[sure].min() > (1.0 + TIE_MARGIN) * score[kept].min()):
         return {}
     return {"evidence": np.where(known, 0.0, 1.0)}
+
+
+def weight_bits(plans: PlanTable) -> Array:
+    """Return float64[n]: bits of a quantized weight, ``SAFE_BITS`` where it has as many or more."""
+    return plans.lookup("quantization", _FEW_BITS, default=float(SAFE_BITS))
 
 
 def hard_constraints(plans: PlanTable, priced: PricedTable, workload: Workload) -> dict[str, Array]:

@@ -221,7 +221,6 @@ def _cross(
         )
         for option in options
         for t in threads
-        if option["offload"] == "none" or sharding not in ("none",)
     ]
     if not variants:
         return

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from advisor.cost.inference_terms import numbers_of
 from advisor.cost.records import Estimate
 from advisor.hardware.platform import Platform
 from advisor.model.records import Model
 from advisor.plan.precision import precision_obstacle
 from advisor.plan.records import Plan, Workload
 from advisor.search.advice import Case, advice
+from advisor.search.objective import SAFE_BITS, weight_bits
 from advisor.search.records import Candidate, Reason
 from advisor.search.verified import low_precision_mask
 from advisor.units import format_bytes, format_rate, format_seconds
+
+if TYPE_CHECKING:
+    from advisor.plan.table import Array, PlanTable
+    from advisor.search.analytic import Ranking
 
 _BOTTLENECK = {
     "compute": "arithmetic takes the largest share of the step",
@@ -83,12 +90,23 @@ def _quantization(case: Case) -> list[Reason]:
     if plan.quantization == "none":
         return []
     few = plan.quantization.startswith(("int4", "nf4", "fp4"))
-    text = f"{plan.quantization} weights" + (", because nothing with eight bits or more fits" if few else "")
-    ranking = case.ranking
-    if ranking is not None and not (ranking.possible & ~low_precision_mask(ranking.plans)).any():
-        text += "" if few else ", because nothing in 16 bits fits"
+    text = f"{plan.quantization} weights"
+    if case.workload.output_len and numbers_of(plan.precision, plan.quantization).cache_bytes == 1.0:
+        text += ", and keys and values in 8 bits"
+    if few and _none_fits(case.ranking, narrow=lambda plans: weight_bits(plans) < SAFE_BITS):
+        text += ", because nothing with eight bits or more fits"
+    elif not few and _none_fits(case.ranking, narrow=low_precision_mask):
+        text += ", because nothing in 16 bits fits"
     text += ": the output changes a little, so check it on your own task (`--fix quantization=none` leaves it out)"
     return [Reason(code="QUANTIZATION", text=text, value=plan.quantization)]
+
+
+def _none_fits(ranking: Ranking | None, *, narrow: Callable[[PlanTable], Array]) -> bool:
+    """Tell whether plans that are not ``narrow`` were priced and none of them is possible."""
+    if ranking is None:
+        return False
+    wide = ~narrow(ranking.plans)
+    return bool(wide.any()) and not bool((wide & ranking.possible).any())
 
 
 def _tie(plan: Plan, others: Sequence[Candidate]) -> list[Reason]:

@@ -183,7 +183,7 @@ def _workload(r: Request, model: Model) -> tuple[Workload, dict[str, Any], tuple
         if input_len + output_len > seq:
             raise UsageError(f"--input-len {input_len} and --output-len {output_len} exceed --seq {seq}", code="TOO-LONG")
     else:
-        seq = r.seq or r.input_len or default("seq", model.default_seq)
+        seq = r.seq or r.input_len or (default("seq", model.default_seq) if model.kind != "convolutional" else model.default_seq)
         input_len, output_len = (seq, 0) if task in ("infer", "serve") else (r.input_len, r.output_len)
     _check_positions(model, seq)
     batch = r.global_batch

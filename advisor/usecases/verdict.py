@@ -111,7 +111,7 @@ def excess(ranking: Ranking, row: int) -> str:
         need, limit = float(ranking.priced.memory_bytes[row]), float(ranking.priced.memory_limit_bytes or 0.0)
         return f"leaves only {format_bytes(max(limit - need, 0.0))} of {format_bytes(limit)} free: one longer batch may end it"
     if "evidence" in broken:
-        return "nothing measured its framework on this kind of device"
+        return "no run of its framework was measured on this kind of device"
     return "slower at the chosen batch"
 
 

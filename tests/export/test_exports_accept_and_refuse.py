@@ -190,6 +190,14 @@ DAMAGES: list[tuple[str, str, str, Damage, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("plan", "kept"), [("serve", "auto"), ("serve nodes", "fp8")])
+def test_the_cache_is_kept_as_it_was_priced(plan: str, kept: str) -> None:
+    files = dict(exporter("vllm").write(PLANS[plan]))
+    assert f"kv-cache-dtype: {kept}" in files["vllm.yaml"]
+    files["vllm.yaml"] = files["vllm.yaml"].replace(f"kv-cache-dtype: {kept}", "kv-cache-dtype: fp8_e5m2")
+    assert any("kv-cache-dtype" in problem for problem in exporter("vllm").check(files, PLANS[plan]).problems)
+
+
 def test_there_are_damages_of_every_format() -> None:
     assert len(DAMAGES) >= 30
     assert {format_ for format_, *_ in DAMAGES} == {e.name for e in all_exporters()}

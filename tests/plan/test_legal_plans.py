@@ -58,6 +58,8 @@ def test_a_well_made_plan_breaks_no_rule() -> None:
         ({"ep": 2}, "EXPERTS"),
         ({"shard_degree": 4}, "SHARD-DEGREE"),
         ({"sharding": "zero3"}, "ZERO-PIPELINE"),
+        ({"offload": "params"}, "OFFLOAD"),
+        ({"offload": "optimizer", "sharding": "none", "shard_degree": 1}, "OFFLOAD"),
         ({"precision": "fp8"}, "PRECISION"),
         ({"framework": "onnxruntime"}, "FRAMEWORK"),
         ({"execution": "compile"}, "CAPABILITY"),
@@ -118,6 +120,13 @@ def test_offload_can_be_left_out() -> None:
     with_, without = enumerate_plans(context), enumerate_plans(context, offload=False)
     assert (~with_.equals("offload", "none")).any()
     assert without.equals("offload", "none").all()
+
+
+def test_weights_are_offloaded_only_where_they_are_sharded() -> None:
+    plans = enumerate_plans(context_for(GPT, TRAIN, A100_64))
+    hosted = plans.equals("offload", "params")
+    assert {plans.vocabulary["sharding"][code] for code in plans.columns["sharding"][hosted]} <= {"zero3", "fsdp", "hsdp"}
+    assert hosted.any()
 
 
 @settings(max_examples=25, deadline=None)

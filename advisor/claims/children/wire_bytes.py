@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from advisor.claims.children._answer import Lacks, answer
-from advisor.claims.environments import booted
 
 RANKS, STEPS, WARM, BATCH = 2, 4, 2, 4
 LIMIT_S = 150
@@ -52,7 +51,7 @@ def _counted(system: str, shape: Mapping[str, int]) -> dict[str, Any]:
                          "WORLD_SIZE": str(RANKS), "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
             told = json.dumps({**shape, "system": system, "out": f"{folder}/{rank}.json"})
             with Path(folder, f"{rank}.log").open("w") as log:
-                command = booted(sys.executable, __spec__.name, told)
+                command = [sys.executable, "-m", __spec__.name, told]
                 ranks.append(subprocess.Popen(command, env={**os.environ, **variables}, stdout=log, stderr=log))
         try:
             codes = [process.wait(timeout=LIMIT_S) for process in ranks]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.bench.environments import clean_variables
-from advisor.claims.environments import child_command, interpreter, lacks
+from advisor.bench.environments import child_variables
+from advisor.claims.environments import interpreter, lacks
 from advisor.claims.records import Context, Outcome, Setting
 from advisor.errors import UsageError
 from microbench.child import run_child
@@ -44,13 +44,11 @@ def ask(parameters: Mapping[str, Any], context: Context, *, seed: int, prepare: 
         python = interpreter(str(parameters["environment"]))
         if python is None:
             return {"lacks": lacks(str(parameters["environment"]))}
-    own = python is not None
     limit = PREPARE_S if prepare else max(5.0, min(float(parameters.get("limit_s") or LIMIT_S), context.left_s))
     added = {"seed": seed, "threads": context.threads, "cache": str(cache_folder(name)), "left_s": limit, "prepare": prepare}
     context.say(f"child {name}")
-    child = run_child(
-        child_command(python, module), timeout_s=limit, stdin=json.dumps({**(parameters.get("arguments") or {}), **added}), env=_quiet(own)
-    )
+    asked = json.dumps({**(parameters.get("arguments") or {}), **added})
+    child = run_child([python or sys.executable, "-m", module], timeout_s=limit, stdin=asked, env=_quiet(python))
     if child.status != "ok":
         return {"lacks": f"the child {name} did not answer: {child.reason}"}
     lines = child.stdout.strip().splitlines()
@@ -61,9 +59,9 @@ def ask(parameters: Mapping[str, Any], context: Context, *, seed: int, prepare: 
     return document if isinstance(document, dict) else {"lacks": f"the child {name} printed no result"}
 
 
-def _quiet(own: bool) -> dict[str, str]:
-    """Return the variables of a child: no chatter of frameworks, no look at a network; in an environment of its ``own`` nothing of ours."""
-    variables = clean_variables() if own else dict(os.environ)
+def _quiet(python: str | None) -> dict[str, str]:
+    """Return the variables of a child under ``python``: no chatter of frameworks, no look at a network."""
+    variables = child_variables(None if python == sys.executable else python)
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "GLOG_minloglevel": "3", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
     return {**variables, **quiet, "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
 

@@ -83,7 +83,7 @@ def _tight(case: Case, used: float, limit: float) -> Reason:
 
 def _units(case: Case, limit: float) -> Reason:
     name, count = case.platform.profile.name, case.platform.devices
-    text = f"a {name} holds {limit / GIB:.1f} GiB = {limit / 1e9:.1f} GB"
+    text = f"one {name} holds {limit / GIB:.1f} GiB = {limit / 1e9:.1f} GB"
     if count > 1:
         text += (
             f"; what counts is the memory of each device, not the sum of {count} ({count * limit / 1e9:,.0f} GB): what is "
